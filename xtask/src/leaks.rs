@@ -1,0 +1,141 @@
+//! Finds what a test run left behind: processes and temporary files.
+//!
+//! Processes are recognised by a value in their environment that is unique to the run. It is passed under two names,
+//! because agents do not inherit any `HOSTLER_…` variable. Files are recognised by lying in the run's own temporary
+//! directory.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use uuid::Uuid;
+
+/// How long a process may take to end after its test has.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Everything that a test run starts or writes is marked with this.
+#[derive(Debug)]
+pub(crate) struct Run {
+    id: String,
+    temporary: PathBuf,
+}
+
+impl Run {
+    /// A new run below the directory for temporary files.
+    pub(crate) fn begin(temporary: &Path) -> Result<Self> {
+        let id = Uuid::new_v4().simple().to_string();
+        // Short: sockets live here, and their paths have a limit of about a hundred bytes.
+        let temporary = temporary.join(format!("hostler-test-{}", id.get(..8).unwrap_or(&id)));
+        std::fs::create_dir(&temporary).with_context(|| format!("{} could not be created", temporary.display()))?;
+        Ok(Self { id, temporary })
+    }
+
+    /// Marks a command as part of this run.
+    pub(crate) fn mark<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command.env("HOSTLER_TEST_RUN", &self.id).env("TEST_RUN", &self.id).env("TMPDIR", &self.temporary)
+    }
+
+    /// Fails if the run left anything; removes its files either way.
+    pub(crate) fn check(&self) -> Result<()> {
+        let mut left: Vec<String> =
+            self.processes_after_grace().iter().map(|process| format!("process {process}")).collect();
+        left.extend(self.files()?.iter().map(|file| format!("file {}", file.display())));
+        if left.is_empty() {
+            return Ok(());
+        }
+        bail!("the tests left behind:\n  {}", left.join("\n  "))
+    }
+
+    fn processes_after_grace(&self) -> Vec<String> {
+        let deadline = Instant::now() + GRACE;
+        loop {
+            let left = self.processes();
+            if left.is_empty() || Instant::now() >= deadline {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// `pid: command line` of every live process that carries the mark. Only Linux lets us look.
+    fn processes(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()))
+            .filter(|entry| {
+                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+                String::from_utf8_lossy(&environment).contains(&self.id)
+            })
+            .map(|entry| {
+                let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line).replace('\0', " ");
+                format!("{}: {}", entry.file_name().to_string_lossy(), line.trim())
+            })
+            .collect()
+    }
+
+    fn files(&self) -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(&self.temporary).context("the run's temporary directory is gone")?;
+        Ok(entries.flatten().map(|entry| entry.path()).filter(|path| !may_stay(path)).collect())
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _gone_already = std::fs::remove_dir_all(&self.temporary);
+    }
+}
+
+/// The locks of conversations are kept by design, and what Claude Code or Node.js cache is theirs.
+fn may_stay(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_lock_directory = name.strip_prefix("hostler-").is_some_and(|uid| uid.parse::<u32>().is_ok());
+    is_lock_directory
+        || ["claude-", "node-compile-cache", "v8-compile-cache"].iter().any(|known| name.starts_with(known))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::process::Stdio;
+
+    use super::*;
+
+    #[test]
+    fn a_clean_run_passes_and_its_directory_goes() {
+        let root = tempfile::tempdir().unwrap();
+        let run = Run::begin(root.path()).unwrap();
+        std::fs::create_dir(run.temporary.join("hostler-1000")).unwrap();
+        run.check().unwrap();
+        let directory = run.temporary.clone();
+        drop(run);
+        assert!(!directory.exists());
+    }
+
+    #[test]
+    fn a_left_file_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let run = Run::begin(root.path()).unwrap();
+        std::fs::write(run.temporary.join("forgotten"), "").unwrap();
+        let error = run.check().unwrap_err().to_string();
+        assert!(error.contains("forgotten"), "{error}");
+    }
+
+    #[test]
+    fn a_left_process_is_found_by_either_name_of_the_mark() {
+        for hidden in ["HOSTLER_TEST_RUN", "TEST_RUN"] {
+            let root = tempfile::tempdir().unwrap();
+            let run = Run::begin(root.path()).unwrap();
+            let mut command = Command::new("cat");
+            let mut child = run.mark(&mut command).env_remove(hidden).stdin(Stdio::piped()).spawn().unwrap();
+            let found = run.processes();
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(run.processes().is_empty());
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Project automation: what a person or the continuous integration runs.
+//!
+//! **Architecture Invariant:** nothing here is part of the product; it drives cargo and the `hostler` binary from outside.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that people run in a terminal")]
+
+pub mod bench;
+pub mod demo;
+mod leaks;
+mod steps;
+pub mod test;
+mod tools;
+pub mod workspace;

@@ -1,0 +1,49 @@
+//! `cargo xtask demo|test|bench`.
+
+#![forbid(unsafe_code)]
+#![expect(clippy::print_stderr, reason = "a program that people run in a terminal")]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Project automation.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Builds Hostler and runs its demo; everything after `demo` goes to `hostler demo`.
+    #[command(disable_help_flag = true)]
+    Demo {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
+    /// Runs every check: tools, build, agents, format, lints, docs, tests, doctests, leaks.
+    Test(xtask::test::Options),
+    /// Runs a benchmark in the release profile and prints it beside its floor; without a name, lists them.
+    Bench {
+        /// Which one.
+        name: Option<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    run(Arguments::parse().command).unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Demo { arguments } => xtask::demo::run(&arguments),
+        Command::Test(options) => xtask::test::run(&options),
+        Command::Bench { name } => xtask::bench::run(name.as_deref()),
+    }
+}

@@ -1,0 +1,124 @@
+//! Runs named steps one after the other, times them, and sums them up.
+
+use std::process::{Command, ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+/// What became of a step.
+#[derive(Debug)]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Whether the steps after a failed one still make sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// They do: one run shows everything that is wrong.
+    GoOn,
+    /// They need what failed.
+    Stop,
+}
+
+/// A run of steps.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    done: Vec<(&'static str, Outcome, Duration)>,
+    stopped: bool,
+}
+
+impl Steps {
+    /// Runs a step, unless an earlier one stopped the run.
+    pub(crate) fn step(&mut self, name: &'static str, then: Then, work: impl FnOnce() -> Result<()>) {
+        if self.stopped {
+            self.done.push((name, Outcome::Skipped, Duration::ZERO));
+            return;
+        }
+        eprintln!("\n── {name}");
+        let started = Instant::now();
+        let outcome = match work() {
+            Ok(()) => Outcome::Passed,
+            Err(error) => {
+                eprintln!("{name}: {error:#}");
+                self.stopped |= then == Then::Stop;
+                Outcome::Failed
+            }
+        };
+        self.done.push((name, outcome, started.elapsed()));
+    }
+
+    /// Prints the summary; a failure if any step failed.
+    pub(crate) fn finish(self) -> ExitCode {
+        eprintln!("\n{}", self.summary());
+        if self.passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn passed(&self) -> bool {
+        self.done.iter().all(|(_, outcome, _)| matches!(outcome, Outcome::Passed))
+    }
+
+    fn summary(&self) -> String {
+        let mut lines: Vec<String> = self
+            .done
+            .iter()
+            .map(|(name, outcome, time)| match outcome {
+                Outcome::Passed => format!("  ok       {name:<10} {:>7.1} s", time.as_secs_f64()),
+                Outcome::Failed => format!("  FAILED   {name:<10} {:>7.1} s", time.as_secs_f64()),
+                Outcome::Skipped => format!("  skipped  {name}"),
+            })
+            .collect();
+        let total: Duration = self.done.iter().map(|(_, _, time)| *time).sum();
+        let verdict = if self.passed() { "everything is green" } else { "something is wrong" };
+        lines.push(format!("{verdict}, {:.1} s", total.as_secs_f64()));
+        lines.join("\n")
+    }
+}
+
+/// Runs a command to its end; a failure unless it succeeds.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("{program} could not be started"))?;
+    if !status.success() {
+        bail!("{program} ended with {status}");
+    }
+    Ok(())
+}
+
+/// Passes on how a child ended.
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
+    ExitCode::from(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_is_told_and_the_others_still_run() {
+        let mut steps = Steps::default();
+        steps.step("first", Then::GoOn, || bail!("broken"));
+        steps.step("second", Then::GoOn, || Ok(()));
+        assert!(!steps.passed());
+        let summary = steps.summary();
+        assert!(summary.contains("FAILED   first"), "{summary}");
+        assert!(summary.contains("ok       second"), "{summary}");
+    }
+
+    #[test]
+    fn steps_after_a_stop_are_skipped() {
+        let mut steps = Steps::default();
+        steps.step("build", Then::Stop, || bail!("broken"));
+        steps.step("tests", Then::GoOn, || panic!("must not run"));
+        assert!(steps.summary().contains("skipped  tests"));
+    }
+
+    #[test]
+    fn a_run_without_failures_passes() {
+        let mut steps = Steps::default();
+        steps.step("only", Then::Stop, || Ok(()));
+        assert!(steps.passed());
+    }
+}

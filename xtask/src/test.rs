@@ -1,0 +1,69 @@
+//! `cargo xtask test`: every check, in the order in which a person wants to hear of them.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::Result;
+
+use crate::leaks::Run;
+use crate::steps::{Steps, Then, succeed};
+use crate::tools;
+use crate::workspace::Workspace;
+
+/// What to check.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Runs only the tests whose names contain this, and none of the other checks.
+    #[arg(long)]
+    filter: Option<String>,
+}
+
+/// Runs the checks and prints a summary with timings.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let mut steps = Steps::default();
+    let filter = options.filter.as_deref();
+    let cargo = |arguments: &[&str]| succeed(workspace.cargo().args(arguments));
+
+    steps.step("tools", Then::Stop, tools::check);
+    if filter.is_none() {
+        steps.step("format", Then::GoOn, || cargo(&["fmt", "--all", "--check"]));
+    }
+    steps.step("build", Then::Stop, || cargo(&["build", "--workspace", "--exclude", "xtask", "--bins"]));
+    steps.step("agents", Then::Stop, || install_agents(&workspace));
+    if filter.is_none() {
+        let lints = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
+        steps.step("lints", Then::GoOn, || cargo(&lints));
+        steps.step("docs", Then::GoOn, || {
+            let mut doc = workspace.cargo();
+            succeed(doc.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+        });
+    }
+    let run = Run::begin(&std::env::temp_dir())?;
+    steps.step("tests", Then::GoOn, || tests(&workspace, &run, filter));
+    if filter.is_none() {
+        steps.step("doctests", Then::GoOn, || {
+            succeed(run.mark(workspace.cargo().args(["test", "--workspace", "--doc", "--quiet"])))
+        });
+    }
+    steps.step("leaks", Then::GoOn, || run.check());
+    Ok(steps.finish())
+}
+
+/// The real agents that the tests drive, by the project's own command.
+fn install_agents(workspace: &Workspace) -> Result<()> {
+    for build in ["native", "js"] {
+        let mut hostler = Command::new(workspace.hostler("debug"));
+        succeed(hostler.args(["agents", "install", "claude", "--build", build]))?;
+    }
+    Ok(())
+}
+
+fn tests(workspace: &Workspace, run: &Run, filter: Option<&str>) -> Result<()> {
+    let mut command = workspace.cargo();
+    if tools::has_nextest() {
+        command.args(["nextest", "run", "--workspace"]);
+    } else {
+        command.args(["test", "--workspace", "--all-targets", "--quiet"]);
+    }
+    succeed(run.mark(command.args(filter)))
+}

@@ -1,0 +1,213 @@
+//! The rules of the house, as ordinary failing tests.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use xtask::workspace::Workspace;
+
+/// Which crate may use which, from the bottom up. What tests use is free.
+const LAYERS: [(&str, &[&str]); 11] = [
+    ("hostler-process", &[]),
+    ("hostler-driver", &[]),
+    ("hostler-claude", &["hostler-driver", "hostler-process"]),
+    ("hostler-gateway", &[]),
+    ("hostler-store", &[]),
+    ("hostler-engine", &["hostler-driver", "hostler-store"]),
+    ("hostler-ahp", &["hostler-engine"]),
+    ("hostler-cli", &["hostler-driver"]),
+    (
+        "hostler",
+        &[
+            "hostler-ahp",
+            "hostler-claude",
+            "hostler-cli",
+            "hostler-driver",
+            "hostler-engine",
+            "hostler-gateway",
+            "hostler-process",
+            "hostler-store",
+        ],
+    ),
+    ("hostler-testkit", &["hostler-driver", "hostler-process"]),
+    ("xtask", &[]),
+];
+
+/// Outside crates that stand for a layer's knowledge, and who has it.
+const KNOWLEDGE: [(&str, &[&str]); 6] = [
+    ("ahp", &["hostler-engine", "hostler-testkit"]),
+    ("ahp-types", &["hostler-store", "hostler-engine", "hostler-ahp", "hostler-cli", "hostler-testkit"]),
+    ("ahp-ws", &["hostler-cli", "hostler-testkit"]),
+    ("rusqlite", &["hostler-store"]),
+    ("reqwest", &["hostler-gateway"]),
+    ("clap", &["hostler-cli", "hostler", "xtask"]),
+];
+
+/// The one crate that talks to the operating system in ways that Rust cannot check.
+const MAY_BE_UNSAFE: &str = "hostler-process";
+
+const LONGEST_FILE: usize = 900;
+
+fn workspace() -> Workspace {
+    Workspace::load().unwrap()
+}
+
+fn assert_none(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn dependencies_point_down_only() {
+    let mut wrong = Vec::new();
+    for package in workspace().packages {
+        let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == package.name) else {
+            wrong.push(format!("{} has no place in the table of layers", package.name));
+            continue;
+        };
+        let ours = package.needs().filter(|name| LAYERS.iter().any(|(layer, _)| layer == name));
+        wrong.extend(ours.filter(|name| !allowed.contains(name)).map(|name| format!("{} uses {name}", package.name)));
+    }
+    assert_none("edges that the layers do not have", &wrong);
+}
+
+#[test]
+fn what_a_layer_knows_stays_in_it() {
+    let mut wrong = Vec::new();
+    for package in workspace().packages {
+        for name in package.needs() {
+            let known = KNOWLEDGE.iter().find(|(outside, _)| *outside == name);
+            if known.is_some_and(|(_, knowing)| !knowing.contains(&package.name.as_str())) {
+                wrong.push(format!("{} uses {name}", package.name));
+            }
+        }
+    }
+    assert_none("knowledge in the wrong place", &wrong);
+}
+
+#[test]
+fn every_crate_says_what_it_is_and_how_it_is_licensed() {
+    let mut wrong = Vec::new();
+    for package in workspace().packages {
+        if package.license.as_deref() != Some("MIT OR Apache-2.0") {
+            wrong.push(format!("{} has another licence or none", package.name));
+        }
+        if package.description.is_none_or(|description| description.is_empty()) {
+            wrong.push(format!("{} has no description", package.name));
+        }
+    }
+    assert_none("manifests to complete", &wrong);
+}
+
+#[test]
+fn the_list_of_crates_is_the_list_of_crates() {
+    let workspace = workspace();
+    let list = std::fs::read_to_string(workspace.root.join("crates/README.md")).unwrap();
+    let listed: BTreeSet<&str> = list.lines().filter_map(|line| line.strip_prefix("* `")?.split('`').next()).collect();
+    let existing: BTreeSet<&str> = workspace.packages.iter().map(|package| package.name.as_str()).collect();
+    assert_eq!(listed, existing, "crates/README.md has one line `* `name`: …` per crate");
+}
+
+#[test]
+fn unsafe_code_is_forbidden_outside_its_one_place() {
+    let mut wrong = Vec::new();
+    for package in workspace().packages.iter().filter(|package| package.name != MAY_BE_UNSAFE) {
+        let roots = ["src/lib.rs", "src/main.rs"].map(|root| package.directory().join(root));
+        for root in roots.iter().filter(|root| root.exists()) {
+            if !std::fs::read_to_string(root).unwrap().contains("#![forbid(unsafe_code)]") {
+                wrong.push(root.display().to_string());
+            }
+        }
+    }
+    assert_none("crate roots without #![forbid(unsafe_code)]", &wrong);
+}
+
+#[test]
+fn no_file_grows_into_everything() {
+    let long = |source: &Source| {
+        let lines = source.text.lines().count();
+        (source.is_rust() && lines > LONGEST_FILE).then(|| format!("{}: {lines} lines", source.name))
+    };
+    assert_none("files to split", &sources().iter().filter_map(long).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    // In two pieces, so that this file does not find itself.
+    let mark = concat!("todo", "!(");
+    assert_none("unfinished code", &find(&sources(), |source| source.is_rust(), &[mark]));
+}
+
+#[test]
+fn no_machine_s_paths_are_in_the_project() {
+    let anywhere = [concat!("/wo", "rk/")];
+    assert_none("paths of somebody's machine", &find(&sources(), |_| true, &anywhere));
+
+    let temporary = concat!("\"/t", "mp/");
+    let product = |source: &Source| source.is_rust() && !source.is_test();
+    assert_none("temporary paths that are not asked for", &find(&sources(), product, &[temporary]));
+}
+
+/// A text file of the project, with its path from the root.
+struct Source {
+    name: String,
+    text: String,
+}
+
+impl Source {
+    fn is_rust(&self) -> bool {
+        Path::new(&self.name).extension() == Some(OsStr::new("rs"))
+    }
+
+    fn is_test(&self) -> bool {
+        Path::new(&self.name).iter().any(|part| part == "tests" || part == "tests.rs" || part == "hostler-testkit")
+    }
+
+    /// The lines that are compiled into the product, with their numbers.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        let unit_tests = |line: &&str| line.starts_with("#[cfg(test)]") || line.starts_with("#[cfg(all(test");
+        let is_test = self.is_test();
+        self.text
+            .lines()
+            .take_while(move |line| is_test || !unit_tests(line))
+            .enumerate()
+            .map(|(at, line)| (at + 1, line))
+    }
+}
+
+fn find(sources: &[Source], which: impl Fn(&Source) -> bool, needles: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in sources.iter().filter(|source| which(source)) {
+        for (number, line) in source.lines() {
+            if needles.iter().any(|needle| line.contains(needle)) {
+                found.push(format!("{}:{number}: {}", source.name, line.trim()));
+            }
+        }
+    }
+    found
+}
+
+/// All text files of the project; what is built, fetched or versioned is not looked at.
+fn sources() -> Vec<Source> {
+    let root = workspace().root;
+    let mut found = Vec::new();
+    collect(&root, &root, &mut found);
+    assert!(found.len() > 20, "the project was not found");
+    found
+}
+
+fn collect(root: &Path, directory: &Path, found: &mut Vec<Source>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path: PathBuf = entry.unwrap().path();
+        let name = path.file_name().unwrap_or_default();
+        if path.is_dir() {
+            if !["target", "node_modules", ".git", "captures"].iter().any(|skipped| name == *skipped) {
+                collect(root, &path, found);
+            }
+        } else if let Ok(text) = std::fs::read_to_string(&path) {
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            found.push(Source { name, text });
+        }
+    }
+}

@@ -1,0 +1,170 @@
+use std::fmt;
+use std::path::PathBuf;
+
+use futures::future::BoxFuture;
+use secrecy::SecretString;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::{DriverEvent, Prompt, StderrTail};
+
+/// What continues a conversation later: opaque to everybody but the driver that gave it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct ResumeToken(pub String);
+
+/// Which dialogue the agent is to lead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConversationStart {
+    /// A new conversation under an id that the host chose.
+    New(Uuid),
+    /// A conversation that exists, under the id of its lock, continued by the token the driver reported.
+    Resume {
+        /// The id the conversation was created with: the key of its lock.
+        id: Uuid,
+        /// Where it goes on.
+        token: ResumeToken,
+    },
+}
+
+impl ConversationStart {
+    /// The conversation's id, which is also the key of its cross-host lock.
+    pub fn id(&self) -> Uuid {
+        match self {
+            Self::New(id) | Self::Resume { id, .. } => *id,
+        }
+    }
+}
+
+/// Where the agent finds its model: the loopback gateway, with a bearer that is worth nothing elsewhere.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// `http://127.0.0.1:<port>`, without a trailing slash.
+    pub base_url: String,
+    /// The whole bearer, `<nonce>.<id>`.
+    pub bearer: SecretString,
+}
+
+/// Everything a driver needs to open a connection.
+#[derive(Debug, Clone)]
+pub struct OpenSpec {
+    /// New or continued.
+    pub conversation: ConversationStart,
+    /// An existing directory.
+    pub working_directory: PathBuf,
+    /// The model's id in the agent's form.
+    pub model: String,
+    /// The permission mode, in the agent's words (`default` unless configured otherwise).
+    pub permission_mode: String,
+    /// The gateway.
+    pub endpoint: Endpoint,
+}
+
+/// Facts that the handshake established.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionFacts {
+    /// The agent's process id.
+    pub pid: u32,
+    /// The agent's version, where the handshake tells it.
+    pub version: Option<String>,
+}
+
+/// A connection whose handshake is finished.
+pub struct Opened {
+    /// The way to the agent.
+    pub connection: Box<dyn Connection>,
+    /// What the agent does, in order. Closes after [`DriverEvent::Gone`].
+    pub events: mpsc::Receiver<DriverEvent>,
+    /// What is known about it.
+    pub facts: ConnectionFacts,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+/// How much politeness a close may spend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseMode {
+    /// Close stdin, let the agent finish writing its files, then the ladder.
+    Graceful,
+    /// The ladder at once: SIGTERM, one second, SIGKILL, until the tree is empty.
+    Now,
+}
+
+/// A live agent process for one conversation.
+///
+/// All methods may be called from any task; none of them blocks on the agent's output.
+pub trait Connection: Send + Sync + 'static {
+    /// Writes a prompt and returns the id that the agent will know it by.
+    fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>>;
+
+    /// Asks the agent to stop what it is doing. The turn's end still arrives as an event.
+    fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>>;
+
+    /// Ends the process and everything it started; returns when its tree is empty and its lock is free.
+    /// Calling it twice is the same as calling it once.
+    fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()>;
+}
+
+/// The connection cannot do what was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ConnectionError {
+    /// The process has ended.
+    #[error("the agent has ended{}", .0.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
+    Gone(Option<String>),
+    /// The agent answered with an error.
+    #[error("the agent refused: {0}")]
+    Refused(String),
+}
+
+/// Why an agent could not be opened.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct OpenError {
+    /// What kind of failure it is.
+    pub kind: OpenErrorKind,
+    /// One sentence for a person, with what to do next.
+    pub message: String,
+    /// The redacted end of what the agent wrote to stderr.
+    pub stderr: StderrTail,
+}
+
+/// The kinds of failed starts that callers tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenErrorKind {
+    /// No executable, or it cannot be executed.
+    ExecutableMissing,
+    /// The executable is a version that cannot be driven.
+    WrongVersion,
+    /// It ended before the handshake was finished.
+    ExitedEarly,
+    /// The handshake did not finish in time.
+    HandshakeTimeout,
+    /// The agent refused the handshake.
+    HandshakeRefused,
+    /// Another process of this user drives the conversation.
+    ConversationBusy,
+    /// The working directory is gone.
+    NoWorkingDirectory,
+    /// Anything else.
+    Other,
+}
+
+impl OpenErrorKind {
+    /// The machine-readable name that clients see as the error's type.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ExecutableMissing => "agentMissing",
+            Self::WrongVersion => "agentVersion",
+            Self::ExitedEarly => "agentExited",
+            Self::HandshakeTimeout => "agentTimeout",
+            Self::HandshakeRefused => "agentRefused",
+            Self::ConversationBusy => "conversationBusy",
+            Self::NoWorkingDirectory => "workingDirectoryMissing",
+            Self::Other => "agentStartFailed",
+        }
+    }
+}

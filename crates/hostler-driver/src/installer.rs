@@ -1,0 +1,76 @@
+use std::path::PathBuf;
+
+use futures::future::BoxFuture;
+
+/// A managed install of one agent build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installed {
+    /// Which build: `native`, `js`.
+    pub build: String,
+    /// The version that was verified by running it.
+    pub version: String,
+    /// What is executed.
+    pub path: PathBuf,
+    /// Whether this call had to install it.
+    pub fresh: bool,
+}
+
+/// How far an install has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum InstallProgress {
+    /// Another process installs the same build; waiting for it.
+    Waiting,
+    /// Bytes on disk so far, of about how many.
+    Fetching {
+        /// Bytes that have arrived.
+        done: u64,
+        /// About how many there will be.
+        total: u64,
+    },
+    /// Running the executable to see its version.
+    Verifying,
+}
+
+/// Takes progress reports; called from any thread.
+pub type ProgressSink = Box<dyn Fn(InstallProgress) + Send + Sync>;
+
+/// Manages installs of one provider's agent in the cache directory.
+pub trait Installer: Send + Sync + 'static {
+    /// The provider's id.
+    fn provider(&self) -> &str;
+    /// The builds on offer, the default first.
+    fn builds(&self) -> Vec<String>;
+    /// The pinned version of a build.
+    fn pinned(&self, build: &str) -> Option<String>;
+    /// What is installed for a build; looks at the disk only, starts nothing.
+    fn installed(&self, build: &str) -> Option<Installed>;
+    /// Installs a build if it is not there; safe when several processes do it at once.
+    fn install(&self, build: &str, progress: ProgressSink) -> BoxFuture<'static, Result<Installed, InstallError>>;
+}
+
+/// Why an install failed. Nothing half-installed is left.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct InstallError {
+    /// What kind of failure.
+    pub kind: InstallErrorKind,
+    /// One sentence, with what to do next.
+    pub message: String,
+}
+
+/// The kinds of failed installs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstallErrorKind {
+    /// npm (or node) is not there.
+    NpmMissing,
+    /// The registry could not be reached.
+    Network,
+    /// The disk is full.
+    DiskFull,
+    /// There is no build for this machine.
+    Unsupported,
+    /// What was installed does not run or is another version.
+    VerificationFailed,
+    /// Anything else.
+    Other,
+}

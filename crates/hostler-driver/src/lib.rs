@@ -1,0 +1,25 @@
+//! The contract between the engine and the agents it hosts.
+//!
+//! A [`Driver`] knows how to start one provider's executable and how to read what it says; a [`Connection`] is one live
+//! agent process for one conversation. Everything that an agent does reaches the engine as [`DriverEvent`]s.
+//!
+//! **Architecture Invariant:** this crate knows nothing of AHP, clients, sequence numbers or any particular agent.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod event;
+mod installer;
+mod provider;
+mod text;
+
+pub use connection::{
+    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, OpenError, OpenErrorKind,
+    OpenSpec, Opened, ResumeToken,
+};
+pub use event::{
+    ApiErrorCategory, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome, TurnFailure, TurnOutcome, Unsolicited,
+};
+pub use installer::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer, ProgressSink};
+pub use provider::{Driver, ProviderInfo};
+pub use text::{Prompt, StderrTail};

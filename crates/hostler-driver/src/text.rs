@@ -1,0 +1,44 @@
+use std::fmt;
+
+/// A user's message on its way to the agent. Never printed: its `Debug` shows a length.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Prompt(String);
+
+impl Prompt {
+    /// Wraps a message's text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text, for the one place that writes it to the agent.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Prompt({} bytes)", self.0.len())
+    }
+}
+
+/// The bounded, redacted end of an agent's stderr.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StderrTail(String);
+
+impl StderrTail {
+    /// Wraps text that is already bounded and redacted.
+    pub fn from_redacted(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text; empty if the agent wrote nothing.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is anything to show.
+    pub fn is_empty(&self) -> bool {
+        self.0.trim().is_empty()
+    }
+}

@@ -1,0 +1,46 @@
+//! Agent processes: supervised spawn, line framing, stderr tail, exit watching, close ladder, conversation locks.
+//!
+//! ```text
+//!   host ──lifeline (fd 3)──► supervisor ──► agent ──► shells, tools, whatever calls setsid
+//!    └────────── pipes: stdin, stdout, stderr ──┘
+//! ```
+//!
+//! Each agent runs under a tiny supervisor: a re-exec of the running binary that only starts the agent, watches it and
+//! ends its whole tree when the host says so or dies. The agent holds the host's pipes directly, so no byte of a
+//! conversation passes through the supervisor.
+//!
+//! **Invariants.** No process of a tree outlives the tree's reason: its [`ProcessHandle`]s, the host, the agent itself.
+//! A [`ConversationLock`] is free only when its tree is empty. Nothing here knows what the lines mean that it carries.
+//!
+//! This is the one crate that may contain `unsafe`: between `fork` and `exec`, and for file descriptors that a process
+//! is born with. Each such block says why it is sound.
+
+mod children;
+mod environment;
+mod exit;
+mod handle;
+mod lifeline;
+mod lines;
+mod lock;
+mod orphans;
+mod platform;
+mod redact;
+mod runtime_dir;
+mod signals;
+mod spawn;
+mod stdin;
+mod supervisor;
+mod tail;
+mod watcher;
+
+pub use children::{OwnChild, start_own_child};
+pub use environment::Environment;
+pub use exit::ExitReport;
+pub use handle::{CloseMode, ProcessHandle};
+pub use lines::{LineError, LineReader, MAX_LINE};
+pub use lock::{ConversationLock, LockError};
+pub use orphans::become_host;
+pub use runtime_dir::runtime_dir;
+pub use spawn::{AgentProcess, SpawnError, SpawnSpec, SupervisorCommand, spawn};
+pub use stdin::AgentStdin;
+pub use supervisor::supervise_main;

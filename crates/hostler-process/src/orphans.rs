@@ -1,0 +1,93 @@
+//! The host as a subreaper: it inherits what a killed supervisor leaves behind.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, waitpid};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+
+use crate::children::OwnChildren;
+use crate::{platform, signals};
+
+static IS_HOST: AtomicBool = AtomicBool::new(false);
+
+static REAPER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
+
+const SHORTEST_REPEAT: Duration = Duration::from_millis(2);
+const LONGEST_REPEAT: Duration = Duration::from_millis(200);
+
+/// Makes the calling process a host: orphans of its agents become its children, and nobody else can read its
+/// environment. Does nothing where the system cannot do it.
+pub fn become_host() -> io::Result<()> {
+    signals::notice_children()?;
+    platform::adopt_orphans()?;
+    platform::hide_memory()?;
+    IS_HOST.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Kills and reaps every orphan with its descendants; returns when none is left.
+///
+/// To be called when a supervisor has died, after it has been reaped: its children are the host's by then. They are
+/// not told apart from orphans of another dead supervisor, which have to go just as well.
+pub(crate) async fn sweep() {
+    let mut repeat = SHORTEST_REPEAT;
+    while let Ok(found @ 1..) = tokio::task::spawn_blocking(kill_adopted).await {
+        tracing::debug!(found, "killed orphans of a supervisor that died");
+        tokio::time::sleep(repeat).await;
+        repeat = (repeat * 2).min(LONGEST_REPEAT);
+    }
+}
+
+/// Keeps a task on the current runtime that reaps adopted children when they end. Others are left to whoever waits
+/// for them.
+pub(crate) fn keep_reaping() {
+    if !IS_HOST.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
+    // It ends with its runtime.
+    if reaper.as_ref().is_none_or(JoinHandle::is_finished) {
+        *reaper = Some(tokio::spawn(reap_for_ever()));
+    }
+}
+
+async fn reap_for_ever() {
+    let Ok(mut ends) = signal(SignalKind::child()) else {
+        tracing::warn!("orphans of agents will not be reaped: this runtime has no signals");
+        return;
+    };
+    loop {
+        // Most of the time it was a child that somebody waits for, and the expensive look is not needed.
+        if platform::a_child_has_ended() && tokio::task::spawn_blocking(reap_adopted).await.is_err() {
+            return;
+        }
+        if ends.recv().await.is_none() {
+            return;
+        }
+    }
+}
+
+/// How many orphans there were.
+fn kill_adopted() -> usize {
+    let own = OwnChildren::hold();
+    let adopted = platform::adopted_children(|pid| own.contains(pid));
+    for orphan in &adopted {
+        for pid in orphan.descendants.iter().chain([&orphan.pid]) {
+            let _ = kill(*pid, Signal::SIGKILL);
+        }
+        let _ = waitpid(orphan.pid, Some(WaitPidFlag::WNOHANG));
+    }
+    adopted.len()
+}
+
+fn reap_adopted() {
+    let own = OwnChildren::hold();
+    for orphan in platform::adopted_children(|pid| own.contains(pid)) {
+        let _ = waitpid(orphan.pid, Some(WaitPidFlag::WNOHANG));
+    }
+}

@@ -1,0 +1,63 @@
+//! Systems without subreapers and `/proc`: the agent's process group is what can be ended.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::{AdoptedChild, Wake};
+
+/// Children are looked at this often: nothing here wakes a single-threaded process for a child and a socket at once.
+const GLANCE: Duration = Duration::from_millis(50);
+
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn hide_memory() -> io::Result<()> {
+    Ok(())
+}
+
+pub(crate) fn die_with_parent() -> nix::Result<()> {
+    Ok(())
+}
+
+/// Sends `signal` to the agent and its process group.
+pub(crate) fn signal_tree(agent: Option<Pid>, signal: Signal) {
+    if let Some(agent) = agent {
+        let _ = killpg(agent, signal);
+        let _ = kill(agent, signal);
+    }
+}
+
+/// Without subreapers nobody is adopted.
+pub(crate) fn adopted_children(_is_own: impl Fn(Pid) -> bool) -> Vec<AdoptedChild> {
+    Vec::new()
+}
+
+pub(crate) fn a_child_has_ended() -> bool {
+    false
+}
+
+pub(crate) struct Wakeups;
+
+impl Wakeups {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    pub(crate) fn wait(&self, lifeline: Option<BorrowedFd<'_>>, timeout: Option<Duration>) -> io::Result<Wake> {
+        let mut watched: Vec<_> = lifeline.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).into_iter().collect();
+        let timeout = timeout.map_or(GLANCE, |timeout| timeout.min(GLANCE));
+        let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::ZERO);
+        match poll(&mut watched, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Wake { lifeline: watched.first().and_then(PollFd::any).unwrap_or(false), told_to_stop: false })
+    }
+}

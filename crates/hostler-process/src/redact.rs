@@ -1,0 +1,201 @@
+//! Takes secrets out of text that will be shown: those that are known, and whatever looks like one.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+
+const REDACTED: &str = "[redacted]";
+
+/// Words that introduce a secret as the next word.
+const INTRODUCTIONS: [&str; 5] = ["bearer", "x-api-key", "api-key", "api_key", "apikey"];
+
+/// Beginnings of well-known key formats.
+const KEY_PREFIXES: [&str; 8] = ["sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "eyJ"];
+
+/// A shorter rest after a prefix is taken for an ordinary word (`sk-learn`).
+const SHORTEST_KEY: usize = 8;
+
+/// A shorter piece of a multi-line secret would blot out ordinary text.
+const SHORTEST_PIECE: usize = 8;
+
+/// A shorter beginning of a secret tells little, and may be a word.
+const SHORTEST_BEGINNING: usize = 6;
+
+/// Knows the secrets of one agent process.
+pub(crate) struct Redactor {
+    /// Longest first, so that a secret that contains another is replaced whole.
+    secrets: Vec<SecretString>,
+}
+
+impl Redactor {
+    pub(crate) fn new(secrets: Vec<SecretString>) -> Self {
+        let mut pieces = Vec::new();
+        for secret in &secrets {
+            // A tail may begin or end in the middle of a secret of several lines: each of its lines is one too.
+            let lines = secret.expose_secret().lines().map(str::trim);
+            pieces.extend(lines.filter(|line| line.len() >= SHORTEST_PIECE).map(SecretString::from));
+        }
+        pieces.extend(secrets);
+        pieces.retain(|secret| !secret.expose_secret().is_empty());
+        pieces.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
+        Self { secrets: pieces }
+    }
+
+    /// `text` without secrets.
+    pub(crate) fn redact(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for secret in &self.secrets {
+            text = text.replace(secret.expose_secret(), REDACTED);
+        }
+        for secret in &self.secrets {
+            cut_unfinished(&mut text, secret.expose_secret());
+        }
+        redact_lookalikes(&text)
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redactor({} secrets)", self.secrets.len())
+    }
+}
+
+/// Removes the beginning of `secret` from the end of `text`: the rest of it may still be in the pipe.
+fn cut_unfinished(text: &mut String, secret: &str) {
+    let ends = secret.char_indices().rev().map(|(end, _)| end);
+    for end in ends.take_while(|end| *end >= SHORTEST_BEGINNING) {
+        let Some(beginning) = secret.get(..end) else {
+            continue;
+        };
+        if let Some(kept) = text.strip_suffix(beginning) {
+            let kept = kept.len();
+            text.truncate(kept);
+            text.push_str(REDACTED);
+            return;
+        }
+    }
+}
+
+/// Replaces words that look like keys, and words after one that announces a key.
+fn redact_lookalikes(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut announced = false;
+    for piece in Pieces(text) {
+        match piece {
+            Piece::Between(between) => {
+                announced = announced && !between.contains('\n');
+                out.push_str(between);
+            }
+            Piece::Word(word) if announced && word.len() >= SHORTEST_KEY => {
+                // "x-api-key: Bearer abc": the announcement goes on.
+                announced = announces(word);
+                out.push_str(if announced { word } else { REDACTED });
+            }
+            Piece::Word(word) => {
+                announced = announces(word);
+                push_without_key(&mut out, word);
+            }
+        }
+    }
+    out
+}
+
+fn announces(word: &str) -> bool {
+    INTRODUCTIONS.iter().any(|introduction| word.eq_ignore_ascii_case(introduction))
+}
+
+fn push_without_key(out: &mut String, word: &str) {
+    let key = KEY_PREFIXES
+        .iter()
+        .flat_map(|prefix| word.match_indices(prefix).map(|(at, _)| (at, prefix.len())))
+        .filter(|(at, prefix)| {
+            let follows_letter =
+                word.get(..*at).and_then(|before| before.chars().next_back()).is_some_and(char::is_alphanumeric);
+            !follows_letter && word.len() - at - prefix >= SHORTEST_KEY
+        })
+        .map(|(at, _)| at)
+        .min();
+    match key.and_then(|at| word.get(..at)) {
+        Some(before) => {
+            out.push_str(before);
+            out.push_str(REDACTED);
+        }
+        None => out.push_str(word),
+    }
+}
+
+enum Piece<'a> {
+    Word(&'a str),
+    Between(&'a str),
+}
+
+/// Splits text into runs of the characters that keys are made of, and what stands between them.
+struct Pieces<'a>(&'a str);
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        let is_word = in_word(self.0.chars().next()?);
+        let end = self.0.find(|c| in_word(c) != is_word).unwrap_or(self.0.len());
+        let (piece, rest) = self.0.split_at_checked(end)?;
+        self.0 = rest;
+        Some(if is_word { Piece::Word(piece) } else { Piece::Between(piece) })
+    }
+}
+
+fn in_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-.~+/".contains(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(secrets: &[&str], text: &str, expected: &str) {
+        let redactor = Redactor::new(secrets.iter().map(|s| SecretString::from(*s)).collect());
+        assert_eq!(redactor.redact(text), expected);
+    }
+
+    #[test]
+    fn known_secrets_go_wherever_they_stand() {
+        check(&["hunter22"], "a hunter22, b=hunter22!", "a [redacted], b=[redacted]!");
+        check(&["pässwort", "pässwort-länger"], "pässwort-länger", "[redacted]");
+        check(&[""], "nothing", "nothing");
+    }
+
+    #[test]
+    fn a_secret_whose_end_has_not_arrived_is_cut() {
+        check(&["correct-horse-battery"], "key: correct-hor", "key: [redacted]");
+        check(&["correct-horse-battery"], "it is corr", "it is corr");
+    }
+
+    #[test]
+    fn each_line_of_a_long_secret_is_a_secret() {
+        check(&["first-line\nsecond-line"], "…\nsecond-line\nafter", "…\n[redacted]\nafter");
+    }
+
+    #[test]
+    fn what_looks_like_a_key_goes() {
+        check(&[], "key sk-ant-api03-AbCdEf_12 refused", "key [redacted] refused");
+        check(&[], "{\"k\":\"sk-ant-api03-AbCdEf\"}", "{\"k\":\"[redacted]\"}");
+        check(&[], "Authorization: Bearer abc.def-123==", "Authorization: Bearer [redacted]==");
+        check(&[], "authorization: bearer\tabcdefgh1", "authorization: bearer\t[redacted]");
+        check(&[], "x-api-key: 0123456789", "x-api-key: [redacted]");
+        check(&[], "https://h/sk-0123456789", "https://h/[redacted]");
+        check(&[], "token ghp_0123456789abcdef", "token [redacted]");
+    }
+
+    #[test]
+    fn ordinary_text_stays() {
+        for text in [
+            "task-12345678 and disk-12345678",
+            "import sk-learn",
+            "the bearer of news",
+            "Bearer\nnext-line-is-free",
+            "zwölf 🐎 Bearer",
+        ] {
+            check(&[], text, text);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Starting an agent under its supervisor.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::libc;
+use secrecy::SecretString;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+use crate::children::{OwnChild, start_own_child};
+use crate::environment::Environment;
+use crate::handle::{ProcessHandle, Progress, Shared, StartFailure};
+use crate::lifeline::{LIFELINE_FD, LOCK_FD, Launch};
+use crate::lines::LineReader;
+use crate::lock::ConversationLock;
+use crate::orphans;
+use crate::redact::Redactor;
+use crate::stdin::AgentStdin;
+use crate::tail::StderrTail;
+use crate::watcher::Watcher;
+
+/// How to run [`supervise_main`](crate::supervise_main): usually the running executable with one argument.
+#[derive(Clone, Debug)]
+pub struct SupervisorCommand {
+    /// The executable.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// Everything that a new agent process needs. `Debug` shows neither arguments nor values of variables.
+pub struct SpawnSpec {
+    /// The agent's executable: absolute, or a name to look for in the `PATH` of `env`.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its whole environment.
+    pub env: Environment,
+    /// Its working directory.
+    pub cwd: PathBuf,
+    /// What supervises it.
+    pub supervisor: SupervisorCommand,
+    /// Held until the agent's tree is empty.
+    pub lock: Option<ConversationLock>,
+    /// Taken out of everything that is shown of the agent's standard error.
+    pub redact: Vec<SecretString>,
+}
+
+/// Why an agent could not be started. Nothing of it is left, and its lock is free.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such program, or the interpreter that it names is missing.
+    #[error("{} was not found; check the path or install the agent", .0.display())]
+    NotFound(PathBuf),
+    /// The file is there but cannot be run.
+    #[error("{} cannot be executed; check its permissions and that it was built for this machine", .0.display())]
+    NotExecutable(PathBuf),
+    /// The working directory is missing or closed to us.
+    #[error("the working directory {} cannot be entered: {reason}", .path.display())]
+    NoWorkingDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// What the system says.
+        reason: io::Error,
+    },
+    /// The supervisor failed, not the agent.
+    #[error("the agent's supervisor did not work: {0}")]
+    Supervisor(String),
+    /// The system refused something else.
+    #[error("the agent could not be started: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// An agent that has been started. The three parts may be used from different tasks.
+#[derive(Debug)]
+pub struct AgentProcess {
+    /// What the agent reads.
+    pub stdin: AgentStdin,
+    /// What the agent writes, line by line.
+    pub stdout: LineReader,
+    /// Its life.
+    pub handle: ProcessHandle,
+}
+
+/// Starts an agent; returns when it runs, or when nothing of the attempt is left. Dropping the future ends the attempt.
+pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
+    orphans::keep_reaping();
+    let Pipes { host, agent } = Pipes::new()?;
+    let (lifeline, supervisors_end) = UnixStream::pair()?;
+    lifeline.set_nonblocking(true)?;
+    let lifeline = tokio::net::UnixStream::from_std(lifeline)?;
+
+    let (program, cwd) = (spec.program.clone(), spec.cwd.clone());
+    let launch = launch_of(&spec).encode()?;
+    let mut lock = spec.lock;
+    let supervisor = start_supervisor(&spec.supervisor, agent, supervisors_end, lock.as_ref())?;
+    if let Some(lock) = &mut lock {
+        lock.shared_with_supervisor();
+    }
+
+    let tail = Arc::new(StderrTail::new(Redactor::new(spec.redact)));
+    let (progress, mut seen) = watch::channel(Progress::default());
+    let (stop, stopped) = watch::channel(false);
+    let watcher = Watcher {
+        supervisor,
+        lifeline,
+        launch,
+        stderr: host.stderr,
+        tail: Arc::clone(&tail),
+        progress,
+        stop: stopped,
+        lock,
+    };
+    tokio::spawn(watcher.run());
+
+    let start = match seen.wait_for(|progress| progress.start.is_some()).await {
+        Ok(progress) => progress.start.clone(),
+        Err(_) => None,
+    };
+    match start {
+        Some(Ok(pid)) => Ok(AgentProcess {
+            stdin: AgentStdin::new(host.stdin),
+            stdout: LineReader::new(host.stdout),
+            handle: ProcessHandle::new(Shared { pid, tail, progress: seen, stop }),
+        }),
+        Some(Err(failure)) => {
+            let _ = seen.wait_for(|progress| progress.empty).await;
+            Err(spawn_error(failure, program, cwd))
+        }
+        None => Err(SpawnError::Supervisor("the host is being shut down".to_owned())),
+    }
+}
+
+fn launch_of(spec: &SpawnSpec) -> Launch {
+    Launch {
+        program: spec.program.clone(),
+        args: spec.args.clone(),
+        env: spec.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        cwd: spec.cwd.clone(),
+        lock: spec.lock.as_ref().map(|lock| lock.path().to_owned()),
+    }
+}
+
+fn spawn_error(failure: StartFailure, program: PathBuf, cwd: PathBuf) -> SpawnError {
+    match failure {
+        StartFailure::Directory(errno) => {
+            SpawnError::NoWorkingDirectory { path: cwd, reason: io::Error::from_raw_os_error(errno) }
+        }
+        StartFailure::Program(errno) => match Errno::from_raw(errno) {
+            Errno::ENOENT | Errno::ENOTDIR => SpawnError::NotFound(program),
+            Errno::EACCES | Errno::ENOEXEC | Errno::EISDIR => SpawnError::NotExecutable(program),
+            _ => SpawnError::Io(io::Error::from_raw_os_error(errno)),
+        },
+        StartFailure::Supervisor(words) => SpawnError::Supervisor(words),
+    }
+}
+
+struct Pipes {
+    host: HostEnds,
+    agent: AgentEnds,
+}
+
+struct HostEnds {
+    stdin: pipe::Sender,
+    stdout: pipe::Receiver,
+    stderr: pipe::Receiver,
+}
+
+struct AgentEnds {
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+    stderr: OwnedFd,
+}
+
+impl Pipes {
+    fn new() -> io::Result<Self> {
+        let (agent_stdin, stdin) = io::pipe()?;
+        let (stdout, agent_stdout) = io::pipe()?;
+        let (stderr, agent_stderr) = io::pipe()?;
+        Ok(Self {
+            host: HostEnds {
+                stdin: pipe::Sender::from_owned_fd(stdin.into())?,
+                stdout: pipe::Receiver::from_owned_fd(stdout.into())?,
+                stderr: pipe::Receiver::from_owned_fd(stderr.into())?,
+            },
+            agent: AgentEnds { stdin: agent_stdin.into(), stdout: agent_stdout.into(), stderr: agent_stderr.into() },
+        })
+    }
+}
+
+/// Starts the supervisor with the agent's ends of the pipes; the host's copies are closed when this returns.
+fn start_supervisor(
+    supervisor: &SupervisorCommand,
+    agent: AgentEnds,
+    lifeline: UnixStream,
+    lock: Option<&ConversationLock>,
+) -> Result<OwnChild<Child>, SpawnError> {
+    let mut command = Command::new(&supervisor.program);
+    command
+        .args(&supervisor.args)
+        .env_clear()
+        .current_dir(Path::new("/"))
+        .stdin(Stdio::from(agent.stdin))
+        .stdout(Stdio::from(agent.stdout))
+        .stderr(Stdio::from(agent.stderr));
+    hand_over(&mut command, lifeline.as_raw_fd(), lock.map(|lock| lock.as_fd().as_raw_fd()));
+    start_own_child(|| {
+        let child = command.spawn()?;
+        let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
+        Ok((pid, child))
+    })
+    .map_err(|error| {
+        let program = supervisor.program.display();
+        SpawnError::Supervisor(format!("{program} could not be started: {error}"))
+    })
+}
+
+/// Gives the supervisor its lifeline and the lock, under the numbers that it expects.
+#[expect(unsafe_code, reason = "files get their numbers between fork and exec")]
+fn hand_over(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
+    // SAFETY: the closure makes only async-signal-safe system calls; it takes no lock and allocates nothing. Both
+    // files are open until the command has been spawned, and the child is the only one to see their new numbers.
+    unsafe {
+        command.pre_exec(move || {
+            // First out of the way of each other, then into place. The originals and the copies close on exec.
+            let lifeline = Errno::result(libc::fcntl(lifeline, libc::F_DUPFD_CLOEXEC, LOCK_FD + 1))?;
+            let lock = match lock {
+                Some(lock) => Some(Errno::result(libc::fcntl(lock, libc::F_DUPFD_CLOEXEC, LOCK_FD + 1))?),
+                None => None,
+            };
+            Errno::result(libc::dup2(lifeline, LIFELINE_FD))?;
+            if let Some(lock) = lock {
+                Errno::result(libc::dup2(lock, LOCK_FD))?;
+            }
+            Ok(())
+        });
+    }
+}
+
+impl fmt::Debug for SpawnSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpawnSpec")
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .field("env", &self.env)
+            .field("cwd", &self.cwd)
+            .field("supervisor", &self.supervisor)
+            .field("lock", &self.lock)
+            .field("redact", &self.redact.len())
+            .finish()
+    }
+}

@@ -1,0 +1,72 @@
+//! The agent's standard input, written line by line.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe;
+
+/// The agent's standard input.
+#[derive(Debug)]
+pub struct AgentStdin {
+    pipe: pipe::Sender,
+    /// What has been accepted and not yet written.
+    pending: BytesMut,
+}
+
+impl AgentStdin {
+    pub(crate) fn new(pipe: pipe::Sender) -> Self {
+        Self { pipe, pending: BytesMut::new() }
+    }
+
+    /// Writes `line` and a line feed, in one write where the pipe has room. A line that holds a line feed is refused.
+    ///
+    /// A line is never torn: when this future is dropped half-way, the next call first writes the rest.
+    pub async fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+        if line.contains(&b'\n') {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a line for the agent must not contain a line feed",
+            ));
+        }
+        self.pending.reserve(line.len() + 1);
+        self.pending.extend_from_slice(line);
+        self.pending.extend_from_slice(b"\n");
+        self.pipe.write_all_buf(&mut self.pending).await?;
+        // A large attachment should not stay reserved for the rest of the conversation.
+        self.pending = BytesMut::new();
+        Ok(())
+    }
+
+    /// Closes the agent's standard input: the agent reads its end and is expected to finish.
+    pub fn close(self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lines::LineReader;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn a_write_that_was_dropped_half_way_does_not_tear_the_line() {
+        let (sender, receiver) = pipe::pipe().unwrap();
+        let mut stdin = AgentStdin::new(sender);
+        let large = vec![b'a'; 1024 * 1024];
+        let cut_off = tokio::time::timeout(Duration::from_millis(1), stdin.write_line(&large)).await;
+        assert!(cut_off.is_err(), "the pipe took a whole MiB that nobody reads");
+
+        let writer = tokio::spawn(async move { stdin.write_line(b"next").await });
+        let mut lines = LineReader::new(receiver);
+        assert_eq!(lines.next_line().await.unwrap().unwrap().len(), large.len());
+        assert_eq!(&lines.next_line().await.unwrap().unwrap()[..], b"next");
+        writer.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_line_feed_inside_a_line_is_refused() {
+        let (sender, _receiver) = pipe::pipe().unwrap();
+        let error = AgentStdin::new(sender).write_line(b"a\nb").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+    }
+}

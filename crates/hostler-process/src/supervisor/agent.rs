@@ -1,0 +1,96 @@
+//! Starting the agent.
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::unistd::{Pid, execve, getppid};
+
+use crate::lifeline::{Launch, Report, Step};
+use crate::{platform, signals};
+
+/// Starts the agent with the supervisor's standard streams, in a process group of its own.
+pub(super) fn start(launch: &Launch) -> Result<Pid, Report> {
+    std::env::set_current_dir(&launch.cwd).map_err(|error| failed(Step::Directory, &error))?;
+    let exec = Exec::new(launch).map_err(|error| failed(Step::Program, &error))?;
+    // Forks and carries errors of the child home; the rest is ours.
+    let mut command = Command::new(&launch.program);
+    command.process_group(0);
+    before_exec(&mut command, Pid::this(), exec);
+    let child = command.spawn().map_err(|error| failed(Step::Program, &error))?;
+    // The supervisor must not keep the agent's directory from being unmounted.
+    let _ = std::env::set_current_dir("/");
+    // A process number always fits.
+    Ok(Pid::from_raw(child.id().cast_signed()))
+}
+
+fn failed(step: Step, error: &io::Error) -> Report {
+    // Without a number: the arguments or the environment hold a NUL byte.
+    let errno = error.raw_os_error().unwrap_or(Errno::EINVAL as i32);
+    Report::Failed { step, errno }
+}
+
+#[expect(unsafe_code, reason = "some things can only be said between fork and exec")]
+fn before_exec(command: &mut Command, supervisor: Pid, exec: Exec) {
+    // SAFETY: the supervisor has no other thread, so no lock (the allocator's, for one) can be held by nobody in the
+    // forked child. What it calls are plain system calls.
+    unsafe {
+        command.pre_exec(move || {
+            signals::reset_all()?;
+            platform::die_with_parent()?;
+            if getppid() != supervisor {
+                return Err(Errno::ECANCELED.into());
+            }
+            exec.run()
+        });
+    }
+}
+
+/// The program as the kernel takes it. The standard library would hand a file that the kernel cannot execute to a
+/// shell, which then complains about the syntax of an executable for another machine.
+struct Exec {
+    path: CString,
+    args: Vec<CString>,
+    env: Vec<CString>,
+}
+
+impl Exec {
+    fn new(launch: &Launch) -> io::Result<Self> {
+        let args = launch.args.iter().map(|arg| CString::new(arg.as_bytes()));
+        let env =
+            launch.env.iter().map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let name = CString::new(launch.program.as_os_str().as_bytes());
+        Ok(Self {
+            path: CString::new(find(launch)?.into_os_string().into_vec())?,
+            args: std::iter::once(name).chain(args).collect::<Result<_, _>>()?,
+            env: env.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Returns only if it fails.
+    fn run(&self) -> io::Result<()> {
+        match execve(&self.path, &self.args, &self.env) {
+            Ok(never) => match never {},
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The program's path: as given, or where the agent's own `PATH` has it. The current directory does not count.
+fn find(launch: &Launch) -> io::Result<PathBuf> {
+    if launch.program.as_os_str().as_bytes().contains(&b'/') {
+        return Ok(launch.program.clone());
+    }
+    let path = launch.env.iter().find(|(name, _)| name == "PATH");
+    path.into_iter()
+        .flat_map(|(_, dirs)| std::env::split_paths(dirs))
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(&launch.program))
+        .find(|file| file.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0))
+        .ok_or_else(|| Errno::ENOENT.into())
+}

@@ -1,0 +1,131 @@
+//! Watching the agent's tree and ending it.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::report;
+use crate::exit::ExitReport;
+use crate::lifeline::Report;
+use crate::platform::{self, Wakeups};
+
+/// How long the tree may take to end politely.
+const POLITENESS: Duration = Duration::from_secs(1);
+
+/// How soon the kill is repeated at first: a process may have forked while it was being killed.
+const SHORTEST_REPEAT: Duration = Duration::from_millis(5);
+
+/// How seldom it is repeated in the end: a process may be stuck in the kernel, or be another user's.
+const LONGEST_REPEAT: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// The agent lives, and may.
+    Running,
+    /// The tree has been asked to end.
+    Asked { until: Instant },
+    /// The tree is being killed, again after `repeat`.
+    Killing { repeat: Duration },
+}
+
+/// Returns when no process of the tree is left. Ends the tree when the lifeline does, when the agent does, or when
+/// asked by a signal.
+pub(super) fn watch_until_empty(agent: Pid, lifeline: &UnixStream, wakeups: &Wakeups) -> io::Result<()> {
+    let mut phase = Phase::Running;
+    let mut living_agent = Some(agent);
+    let mut listening = true;
+    loop {
+        match reap_children(agent)? {
+            Reaped::NobodyLeft(exit) => {
+                if let Some(exit) = exit {
+                    report(lifeline, Report::Exited(exit));
+                }
+                return Ok(());
+            }
+            Reaped::Agent(exit) => {
+                report(lifeline, Report::Exited(exit));
+                living_agent = None;
+                if let Phase::Running = phase {
+                    phase = ask_to_end(living_agent);
+                }
+            }
+            Reaped::Others => {}
+        }
+        let timeout = match phase {
+            Phase::Running => None,
+            Phase::Asked { until } => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    phase = Phase::Killing { repeat: SHORTEST_REPEAT };
+                    continue;
+                }
+                Some(left)
+            }
+            Phase::Killing { repeat } => {
+                platform::signal_tree(living_agent, Signal::SIGKILL);
+                phase = Phase::Killing { repeat: (repeat * 2).min(LONGEST_REPEAT) };
+                Some(repeat)
+            }
+        };
+        let wake = wakeups.wait(listening.then(|| lifeline.as_fd()), timeout)?;
+        let host_is_done = wake.lifeline && has_ended(lifeline);
+        listening &= !host_is_done;
+        if (host_is_done || wake.told_to_stop)
+            && let Phase::Running = phase
+        {
+            phase = ask_to_end(living_agent);
+        }
+    }
+}
+
+fn ask_to_end(agent: Option<Pid>) -> Phase {
+    platform::signal_tree(agent, Signal::SIGTERM);
+    Phase::Asked { until: Instant::now() + POLITENESS }
+}
+
+enum Reaped {
+    /// Perhaps some children, but not the agent, and there are more.
+    Others,
+    /// The agent, and there are more.
+    Agent(ExitReport),
+    /// No child is left. A subreaper that has no child has no descendant.
+    NobodyLeft(Option<ExitReport>),
+}
+
+fn reap_children(agent: Pid) -> io::Result<Reaped> {
+    let mut exit = None;
+    loop {
+        match reap_one() {
+            Ok(Some((pid, status))) if pid == agent => {
+                exit = Some(ExitReport { code: status.code(), signal: status.signal() });
+            }
+            Ok(Some(_)) | Err(Errno::EINTR) => {}
+            Ok(None) => return Ok(exit.map_or(Reaped::Others, Reaped::Agent)),
+            Err(Errno::ECHILD) => return Ok(Reaped::NobodyLeft(exit)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reaps any child that has ended, without waiting.
+#[expect(unsafe_code, reason = "the safe waitpid fails on children that a real-time signal has ended")]
+fn reap_one() -> nix::Result<Option<(Pid, ExitStatus)>> {
+    let mut status = 0;
+    // SAFETY: `status` is a place for one int, and lives as long as the call.
+    let pid = Errno::result(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) })?;
+    Ok((pid != 0).then(|| (Pid::from_raw(pid), ExitStatus::from_raw(status))))
+}
+
+/// The host says nothing after the launch: whatever is readable is the end.
+fn has_ended(mut lifeline: &UnixStream) -> bool {
+    let mut byte = [0];
+    !matches!(lifeline.read(&mut byte), Ok(1))
+}

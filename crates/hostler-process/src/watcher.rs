@@ -1,0 +1,204 @@
+//! The host's side of one agent: a task that lives until the agent's tree is empty.
+//!
+//! It owns the lifeline, standard error, the supervisor's process and the host's copy of the lock, so that a caller
+//! who drops everything half-way leaves nothing behind.
+
+use std::io;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
+use tokio::process::Child;
+use tokio::sync::watch;
+
+use crate::children::OwnChild;
+use crate::exit::ExitReport;
+use crate::handle::{Progress, StartFailure};
+use crate::lifeline::{Report, Step};
+use crate::lines::LineReader;
+use crate::lock::ConversationLock;
+use crate::orphans;
+use crate::tail::StderrTail;
+
+/// A supervisor that says nothing for so long is not ours, however loaded the machine is.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest report is much shorter.
+const LONGEST_REPORT: usize = 256;
+
+pub(crate) struct Watcher {
+    pub(crate) supervisor: OwnChild<Child>,
+    pub(crate) lifeline: tokio::net::UnixStream,
+    pub(crate) launch: Vec<u8>,
+    pub(crate) stderr: pipe::Receiver,
+    pub(crate) tail: Arc<StderrTail>,
+    pub(crate) progress: watch::Sender<Progress>,
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) lock: Option<ConversationLock>,
+}
+
+impl Watcher {
+    /// Watches until the tree is empty.
+    pub(crate) async fn run(mut self) {
+        let (reports, orders) = self.lifeline.into_split();
+        let reader = Reports {
+            lines: LineReader::with_limit(reports, LONGEST_REPORT),
+            stderr: &self.stderr,
+            tail: &self.tail,
+            progress: &self.progress,
+        };
+        let emptied = tokio::select! {
+            emptied = reader.follow() => emptied,
+            () = give_orders(orders, self.launch, self.stop) => false,
+            () = follow_stderr(&self.stderr, &self.tail) => false,
+        };
+        if !emptied {
+            // It has closed its lifeline and is no use any more: dead, dying, or not our supervisor at all.
+            let _ = self.supervisor.child.start_kill();
+        }
+        let ended = self.supervisor.child.wait().await;
+        if !emptied {
+            orphans::sweep().await;
+        }
+        drain(&self.stderr, &self.tail);
+        drop(self.supervisor);
+        if let Some(mut lock) = self.lock {
+            if !emptied {
+                lock.take_back();
+            }
+            drop(lock);
+        }
+        self.progress.send_modify(|progress| {
+            if progress.start.is_none() {
+                progress.start = Some(Err(StartFailure::Supervisor(failure_text(&ended, &self.tail))));
+            }
+            // With its supervisor, the kernel kills the agent.
+            progress.exit.get_or_insert(ExitReport::from_signal(Signal::SIGKILL as i32));
+            progress.empty = true;
+        });
+    }
+}
+
+/// Sends the launch, keeps the lifeline until the tree has to end, closes it, and waits for ever.
+async fn give_orders(mut lifeline: OwnedWriteHalf, launch: Vec<u8>, mut stop: watch::Receiver<bool>) {
+    // If this fails the supervisor is gone, which the other direction tells as well.
+    if lifeline.write_all(&launch).await.is_ok() {
+        drop(launch);
+        // Told to stop, or nobody is left who could tell.
+        let _ = stop.wait_for(|stop| *stop).await;
+    }
+    drop(lifeline);
+    std::future::pending().await
+}
+
+/// Collects standard error, and waits for ever after its end.
+async fn follow_stderr(stderr: &pipe::Receiver, tail: &StderrTail) {
+    let mut chunk = vec![0; 8 * 1024];
+    while stderr.readable().await.is_ok() {
+        match stderr.try_read(&mut chunk) {
+            Ok(0) => break,
+            Ok(length) => tail.push(chunk.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    std::future::pending().await
+}
+
+/// Takes what is in the pipe now. Asks the kernel, since the runtime may not have noticed the newest bytes yet.
+fn drain(stderr: &pipe::Receiver, tail: &StderrTail) {
+    let mut chunk = vec![0; 8 * 1024];
+    loop {
+        match nix::unistd::read(stderr, &mut chunk) {
+            Ok(length @ 1..) => tail.push(chunk.get(..length).unwrap_or_default()),
+            Err(Errno::EINTR) => {}
+            Ok(0) | Err(_) => return,
+        }
+    }
+}
+
+struct Reports<'a> {
+    lines: LineReader<OwnedReadHalf>,
+    stderr: &'a pipe::Receiver,
+    tail: &'a StderrTail,
+    progress: &'a watch::Sender<Progress>,
+}
+
+impl Reports<'_> {
+    /// Publishes what the supervisor reports, to its last word. Says whether that was "empty", or the supervisor never
+    /// had a tree to speak of.
+    async fn follow(mut self) -> bool {
+        let Ok(Some(first)) = tokio::time::timeout(PATIENCE, self.next()).await else {
+            return false;
+        };
+        let mut report = Some(first);
+        while let Some(news) = report {
+            match news {
+                Report::Started { pid } => self.publish(|progress| progress.start = Some(Ok(pid))),
+                Report::Failed { step, errno } => {
+                    let failure = match step {
+                        Step::Directory => StartFailure::Directory(errno),
+                        Step::Program => StartFailure::Program(errno),
+                    };
+                    self.publish(|progress| progress.start = Some(Err(failure)));
+                    return true;
+                }
+                Report::Exited(exit) => {
+                    // Whoever learns of the exit can read the last words as well.
+                    drain(self.stderr, self.tail);
+                    self.publish(|progress| progress.exit = Some(exit));
+                }
+                Report::Empty => return true,
+            }
+            report = self.next().await;
+        }
+        false
+    }
+
+    async fn next(&mut self) -> Option<Report> {
+        let line = self.lines.next_line().await.ok()??;
+        std::str::from_utf8(&line).ok()?.parse().ok()
+    }
+
+    fn publish(&self, change: impl FnOnce(&mut Progress)) {
+        self.progress.send_modify(change);
+    }
+}
+
+fn failure_text(ended: &io::Result<ExitStatus>, tail: &StderrTail) -> String {
+    let status = match ended {
+        Ok(status) => format!("it ended with {status} before it had started the agent"),
+        Err(error) => format!("it could not be waited for: {error}"),
+    };
+    match tail.text().trim() {
+        "" => status,
+        words => format!("{status}: {words}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::redact::Redactor;
+    use std::io::Write;
+
+    #[tokio::test]
+    async fn the_exit_is_published_together_with_the_last_words() {
+        let (stderr, mut agent) = io::pipe().unwrap();
+        let stderr = pipe::Receiver::from_owned_fd(stderr.into()).unwrap();
+        let (host, mut supervisor) = tokio::net::UnixStream::pair().unwrap();
+        let (progress, seen) = watch::channel(Progress::default());
+        let tail = StderrTail::new(Redactor::new(Vec::new()));
+        let reports =
+            Reports { lines: LineReader::new(host.into_split().0), stderr: &stderr, tail: &tail, progress: &progress };
+        agent.write_all(b"last words").unwrap();
+        supervisor.write_all(b"started 7\nexited code 1\nempty\n").await.unwrap();
+        assert!(reports.follow().await);
+        assert_eq!(tail.text(), "last words");
+        assert_eq!(seen.borrow().exit, Some(ExitReport::from_code(1)));
+    }
+}

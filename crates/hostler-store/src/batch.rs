@@ -1,0 +1,213 @@
+//! What the engine hands to the sequencer, and what comes out of it.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use ahp_types::{ActionOrigin, StateAction};
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::StoreError;
+
+/// How hard a batch must be kept before clients see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// Numbered and published, never written: rejections, and everything about provisional sessions.
+    Memory,
+    /// Published at once, committed within 100 ms: streamed output.
+    Stream,
+    /// Committed before it is published: acceptances, answers, queue changes, turn ends.
+    Durable,
+}
+
+/// One action on one channel, encoded once.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    pub(crate) channel: Arc<str>,
+    pub(crate) action: Arc<StateAction>,
+    pub(crate) json: Arc<str>,
+    pub(crate) origin: Option<ActionOrigin>,
+    pub(crate) rejection: Option<String>,
+}
+
+impl Entry {
+    /// An action that the host itself originated.
+    ///
+    /// # Errors
+    /// If the action cannot be encoded, which means that it holds a number JSON does not have.
+    pub fn new(channel: Arc<str>, action: StateAction) -> Result<Self, StoreError> {
+        let json = serde_json::to_string(&action)
+            .map_err(|error| StoreError::Database(format!("an action cannot be encoded: {error}")))?;
+        Ok(Self { channel, action: Arc::new(action), json: json.into(), origin: None, rejection: None })
+    }
+
+    /// The same as an echo of a client's dispatch.
+    #[must_use]
+    pub fn with_origin(mut self, origin: Option<ActionOrigin>) -> Self {
+        self.origin = origin;
+        self
+    }
+
+    /// The same as a refusal: clients undo it.
+    #[must_use]
+    pub fn rejected(mut self, reason: impl Into<String>) -> Self {
+        self.rejection = Some(reason.into());
+        self
+    }
+
+    /// The action.
+    pub fn action(&self) -> &StateAction {
+        &self.action
+    }
+}
+
+/// A private fact, stored in the same log as the actions around it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostRecord {
+    /// The channel that the fact is about.
+    pub channel: Arc<str>,
+    /// The record's JSON, written and read by the engine.
+    pub json: String,
+}
+
+/// A change of the catalogue that belongs to a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CatalogueChange {
+    /// Writes a session's row.
+    Put {
+        /// The session's URI.
+        session: Arc<str>,
+        /// Whether the session is announced; unlisted rows are sessions that were never started successfully.
+        listed: bool,
+        /// The `SessionSummary` as JSON.
+        summary: String,
+    },
+    /// Forgets a session, its channels and its part of the journal.
+    Remove {
+        /// The session's URI.
+        session: Arc<str>,
+    },
+}
+
+/// Runs in sequence order, under the sequencer's lock, with the last number that was given out. Must be quick.
+pub(crate) type Then = Box<dyn FnOnce(u64) + Send>;
+
+/// What one actor wants to happen atomically.
+#[must_use = "a batch does nothing until it is submitted"]
+pub struct Batch {
+    pub(crate) session: Option<Arc<str>>,
+    pub(crate) durability: Durability,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) records: Vec<HostRecord>,
+    pub(crate) catalogue: Option<CatalogueChange>,
+    pub(crate) then: Option<Then>,
+    pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
+}
+
+impl Batch {
+    /// An empty batch of a session (or of the root, with `None`).
+    pub fn new(session: Option<Arc<str>>, durability: Durability) -> Self {
+        Self { session, durability, entries: Vec::new(), records: Vec::new(), catalogue: None, then: None, done: None }
+    }
+
+    /// Adds an action.
+    pub fn entry(mut self, entry: Entry) -> Self {
+        self.entries.push(entry);
+        self
+    }
+
+    /// Adds several actions.
+    pub fn entries(mut self, entries: impl IntoIterator<Item = Entry>) -> Self {
+        self.entries.extend(entries);
+        self
+    }
+
+    /// Adds a private fact. Ignored for memory-only batches.
+    pub fn record(mut self, record: HostRecord) -> Self {
+        self.records.push(record);
+        self
+    }
+
+    /// Adds a change of the catalogue.
+    pub fn catalogue(mut self, change: CatalogueChange) -> Self {
+        self.catalogue = Some(change);
+        self
+    }
+
+    /// Runs `then` right after this batch's publication, before anything later is published.
+    pub fn then(mut self, then: impl FnOnce(u64) + Send + 'static) -> Self {
+        self.then = Some(Box::new(then));
+        self
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch")
+            .field("durability", &self.durability)
+            .field("entries", &self.entries.len())
+            .field("records", &self.records.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many wire encodings of one envelope are kept: one for each protocol version that may be spoken.
+const FRAME_SLOTS: usize = 2;
+
+/// A numbered action on its way to the subscribers.
+#[derive(Debug)]
+pub struct Published {
+    /// The number.
+    pub seq: u64,
+    /// The channel.
+    pub channel: Arc<str>,
+    /// The action.
+    pub action: Arc<StateAction>,
+    /// The action as JSON, encoded once.
+    pub action_json: Arc<str>,
+    /// Whose dispatch this echoes.
+    pub origin: Option<ActionOrigin>,
+    /// Why it was refused, if it was.
+    pub rejection: Option<String>,
+    frames: [OnceLock<Bytes>; FRAME_SLOTS],
+}
+
+impl Published {
+    pub(crate) fn new(seq: u64, entry: Entry) -> Self {
+        Self {
+            seq,
+            channel: entry.channel,
+            action: entry.action,
+            action_json: entry.json,
+            origin: entry.origin,
+            rejection: entry.rejection,
+            frames: Default::default(),
+        }
+    }
+
+    pub(crate) fn with_seq(&self, seq: u64) -> Self {
+        Self {
+            seq,
+            channel: Arc::clone(&self.channel),
+            action: Arc::clone(&self.action),
+            action_json: Arc::clone(&self.action_json),
+            origin: self.origin.clone(),
+            rejection: self.rejection.clone(),
+            frames: Default::default(),
+        }
+    }
+
+    /// The wire frame in a protocol layer's `slot`, made by whoever needs it first and shared by all others.
+    pub fn frame(&self, slot: usize, encode: impl FnOnce(&Self) -> Bytes) -> Bytes {
+        match self.frames.get(slot) {
+            Some(cell) => cell.get_or_init(|| encode(self)).clone(),
+            None => encode(self),
+        }
+    }
+}
+
+/// Takes what has been numbered, in order.
+pub trait Publisher: Send + Sync + 'static {
+    /// Called under the sequencer's lock, once per number, in order. Must not block.
+    fn publish(&self, item: &Arc<Published>);
+}

@@ -1,0 +1,44 @@
+/// What can go wrong between the host and its disk.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The disk has no room.
+    #[error("the disk is full: nothing can be accepted until there is room in the state directory")]
+    DiskFull,
+    /// The file cannot be written.
+    #[error("the state directory cannot be written: check its permissions and that the disk is not read-only")]
+    ReadOnly,
+    /// The database was made by a newer version.
+    #[error(
+        "the state directory was written by a newer version of Hostler: update Hostler, or use another --state-dir"
+    )]
+    TooNew,
+    /// The sequencer has been stopped.
+    #[error("the host is stopping")]
+    Stopped,
+    /// Anything else that SQLite says.
+    #[error("the journal could not be used: {0}")]
+    Database(String),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode;
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::DiskFull,
+            Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Self::ReadOnly,
+            _ => Self::Database(error.to_string()),
+        }
+    }
+}
+
+impl From<rusqlite_migration::Error> for StoreError {
+    fn from(error: rusqlite_migration::Error) -> Self {
+        match error {
+            rusqlite_migration::Error::MigrationDefinition(
+                rusqlite_migration::MigrationDefinitionError::DatabaseTooFarAhead,
+            ) => Self::TooNew,
+            rusqlite_migration::Error::RusqliteError { err, .. } => err.into(),
+            other => Self::Database(other.to_string()),
+        }
+    }
+}

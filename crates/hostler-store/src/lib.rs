@@ -1,0 +1,21 @@
+//! The durable middle of the host: one sequencer, the journal behind it, and the catalogue of sessions.
+//!
+//! Every change of state passes the [`Sequencer`], which numbers it, hands it to the [`Publisher`] and writes it to the
+//! journal. Numbers are one sequence over all channels and only grow, also across restarts.
+//!
+//! **Architecture Invariant:** the store moves no state. It does not know what an action means; it keeps order and
+//! durability.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod database;
+mod error;
+mod reader;
+mod sequencer;
+mod writer;
+
+pub use batch::{Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher};
+pub use error::StoreError;
+pub use reader::{JournalRow, StoredSession};
+pub use sequencer::{Sequencer, Store, StoreOptions};

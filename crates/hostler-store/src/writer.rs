@@ -1,0 +1,316 @@
+//! The writer thread: the only place that writes the database.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, Transaction, params};
+
+use crate::StoreError;
+use crate::batch::{CatalogueChange, Durability, Entry, HostRecord};
+use crate::sequencer::{BLOCK, Inner, Numbered, Shared, number, publish};
+
+/// Streamed output is committed at the latest after this time; 100 ms is the promise.
+const STREAM_WINDOW: Duration = Duration::from_millis(50);
+
+/// So many unsaved rows are written without waiting for the window's end.
+pub(crate) const EAGER_ROWS: usize = 4_096;
+
+/// How long to wait after a failed write of streamed output.
+const RETRY: Duration = Duration::from_millis(250);
+
+/// How often a stopping writer tries to save what is left.
+const LAST_TRIES: u32 = 4;
+
+/// One thing to write.
+pub(crate) enum Row {
+    Journal {
+        seq: u64,
+        session: Option<Arc<str>>,
+        channel: Arc<str>,
+        kind: i64,
+        body: Arc<str>,
+        client: Option<(String, i64)>,
+    },
+    Catalogue(CatalogueChange),
+}
+
+impl Row {
+    pub(crate) fn record(seq: u64, session: Option<Arc<str>>, record: HostRecord) -> Self {
+        Self::Journal { seq, session, channel: record.channel, kind: 1, body: record.json.into(), client: None }
+    }
+
+    pub(crate) fn action(seq: u64, session: Option<Arc<str>>, entry: &Entry) -> Self {
+        Self::Journal {
+            seq,
+            session,
+            channel: Arc::clone(&entry.channel),
+            kind: 0,
+            body: Arc::clone(&entry.json),
+            client: entry.origin.as_ref().map(|origin| (origin.client_id.clone(), origin.client_seq)),
+        }
+    }
+}
+
+/// Reserves the first block above everything that was ever reserved; answers the number before it.
+pub(crate) fn reserve_first_block(db: &mut Connection) -> Result<u64, StoreError> {
+    let tx = db.transaction()?;
+    let until: i64 = tx.query_row("SELECT until FROM reserved", [], |row| row.get(0))?;
+    tx.execute("UPDATE reserved SET until = ?1", params![until + as_sql(BLOCK)])?;
+    tx.commit()?;
+    Ok(u64::try_from(until).unwrap_or_default())
+}
+
+/// The thread's whole life.
+pub(crate) fn run(shared: &Shared, mut db: Connection) {
+    let mut channels = Channels::default();
+    let mut failures = 0;
+    while let Some(work) = next_work(shared, failures) {
+        let result = write(&mut db, &mut channels, &work);
+        if let Err(error) = &result {
+            failures += 1;
+            channels.forget();
+            if failures == 1 {
+                tracing::error!(%error, "the journal could not be written; it is tried again");
+            }
+        } else if failures > 0 {
+            tracing::info!(failures, "the journal can be written again");
+            failures = 0;
+        }
+        let stopping = finish(shared, work, result);
+        if stopping && failures >= LAST_TRIES {
+            tracing::error!("the journal could not be written before the end; the last output is lost");
+            break;
+        }
+    }
+    shared.room.close();
+    if let Err((_, error)) = db.close() {
+        tracing::warn!(%error, "the journal could not be closed cleanly");
+    }
+}
+
+/// What one transaction writes.
+struct Work {
+    /// Stream rows that are published already.
+    saved: Vec<Row>,
+    saved_batches: usize,
+    /// Numbered, not yet published.
+    batches: Vec<Numbered>,
+    /// The last number before `batches`, to fall back to.
+    before: u64,
+    /// The new end of the reserved numbers, if a block is needed.
+    reserve: Option<u64>,
+}
+
+/// Waits for work and numbers it. `None` when the sequencer stops and nothing is left.
+fn next_work(shared: &Shared, failures: u32) -> Option<Work> {
+    let mut inner = shared.lock();
+    if failures > 0 && !inner.stopping {
+        // Durable batches still get their answer at once; only rows that were published already can wait.
+        let deadline = Instant::now() + RETRY;
+        while inner.waiting.is_empty() && !inner.stopping {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            inner = wait(shared, inner, left);
+        }
+    }
+    loop {
+        if !inner.waiting.is_empty() || inner.unsaved.len() >= EAGER_ROWS {
+            break;
+        }
+        if inner.stopping {
+            if inner.unsaved.is_empty() {
+                return None;
+            }
+            break;
+        }
+        let Some(since) = inner.unsaved_since else {
+            inner = wait(shared, inner, Duration::from_secs(3600));
+            continue;
+        };
+        let left = STREAM_WINDOW.saturating_sub(since.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        inner = wait(shared, inner, left);
+    }
+
+    let before = inner.seq;
+    let mut seq = before;
+    let batches: Vec<_> = std::mem::take(&mut inner.waiting).into_iter().map(|batch| number(&mut seq, batch)).collect();
+    inner.seq = seq;
+    inner.committing = !batches.is_empty();
+    let reserve = (seq + BLOCK / 2 > inner.reserved).then_some(seq + BLOCK);
+    inner.unsaved_since = None;
+    Some(Work {
+        saved: std::mem::take(&mut inner.unsaved),
+        saved_batches: std::mem::take(&mut inner.unsaved_batches),
+        batches,
+        before,
+        reserve,
+    })
+}
+
+fn wait<'a>(
+    shared: &'a Shared,
+    inner: std::sync::MutexGuard<'a, Inner>,
+    timeout: Duration,
+) -> std::sync::MutexGuard<'a, Inner> {
+    shared.wake.wait_timeout(inner, timeout).unwrap_or_else(std::sync::PoisonError::into_inner).0
+}
+
+/// Publishes what was committed, or answers what was not. Tells whether the sequencer is stopping.
+fn finish(shared: &Shared, work: Work, result: Result<(), StoreError>) -> bool {
+    let mut inner = shared.lock();
+    inner.committing = false;
+    match result {
+        Ok(()) => {
+            if let Some(reserved) = work.reserve {
+                inner.reserved = reserved;
+            }
+            let count = work.batches.len();
+            let mut seq = work.before;
+            for batch in work.batches {
+                seq = batch.items.last().map_or(seq, |item| item.seq);
+                publish(&*shared.publisher, batch.items, batch.then, batch.done, seq);
+            }
+            shared.room.add_permits(count + work.saved_batches);
+        }
+        Err(error) => {
+            // Nothing after `before` was published: its numbers are free again.
+            inner.seq = work.before;
+            let later = std::mem::replace(&mut inner.unsaved, work.saved);
+            inner.unsaved.extend(later);
+            inner.unsaved_batches += work.saved_batches;
+            inner.unsaved_since = (!inner.unsaved.is_empty()).then(Instant::now);
+            refuse(shared, &mut inner, work.batches, &error);
+        }
+    }
+    inner.stopping
+}
+
+/// Durable batches fail; whatever does not need the disk goes on, under new numbers.
+fn refuse(shared: &Shared, inner: &mut Inner, batches: Vec<Numbered>, error: &StoreError) {
+    for batch in batches {
+        if batch.durability == Durability::Durable {
+            shared.room.add_permits(1);
+            match batch.done {
+                Some(done) => drop(done.send(Err(error.clone()))),
+                None => tracing::error!(%error, "a durable batch that nobody waits for is lost"),
+            }
+            continue;
+        }
+        let renumbered = renumber(&mut inner.seq, batch);
+        inner.unsaved.extend(renumbered.rows);
+        if renumbered.durability == Durability::Stream {
+            inner.unsaved_batches += 1;
+            inner.unsaved_since.get_or_insert_with(Instant::now);
+        } else {
+            shared.room.add_permits(1);
+        }
+        publish(&*shared.publisher, renumbered.items, renumbered.then, renumbered.done, inner.seq);
+    }
+}
+
+fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
+    let mut numbers = HashMap::new();
+    for row in &mut batch.rows {
+        if let Row::Journal { seq: old, .. } = row {
+            *seq += 1;
+            numbers.insert(*old, *seq);
+            *old = *seq;
+        }
+    }
+    batch.items = batch
+        .items
+        .into_iter()
+        .map(|item| {
+            let fresh = numbers.get(&item.seq).copied().unwrap_or_else(|| {
+                *seq += 1;
+                *seq
+            });
+            Arc::new(item.with_seq(fresh))
+        })
+        .collect();
+    batch
+}
+
+fn write(db: &mut Connection, channels: &mut Channels, work: &Work) -> Result<(), StoreError> {
+    let rows = work.batches.iter().flat_map(|batch| &batch.rows);
+    let mut rows = work.saved.iter().chain(rows).peekable();
+    if rows.peek().is_none() && work.reserve.is_none() {
+        return Ok(());
+    }
+    let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    if let Some(until) = work.reserve {
+        tx.prepare_cached("UPDATE reserved SET until = ?1")?.execute(params![as_sql(until)])?;
+    }
+    for row in rows {
+        match row {
+            Row::Journal { seq, session, channel, kind, body, client } => {
+                let channel = channels.id(&tx, channel, session.as_deref())?;
+                tx.prepare_cached(
+                    "INSERT INTO journal (seq, channel, kind, body, client, client_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                )?
+                .execute(params![
+                    as_sql(*seq),
+                    channel,
+                    kind,
+                    &**body,
+                    client.as_ref().map(|(id, _)| id),
+                    client.as_ref().map(|(_, seq)| seq)
+                ])?;
+            }
+            Row::Catalogue(CatalogueChange::Put { session, listed, summary }) => {
+                tx.prepare_cached(
+                    "INSERT INTO sessions (uri, listed, summary) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (uri) DO UPDATE SET listed = excluded.listed, summary = excluded.summary",
+                )?
+                .execute(params![&**session, listed, summary])?;
+            }
+            Row::Catalogue(CatalogueChange::Remove { session }) => {
+                channels.forget();
+                tx.execute(
+                    "DELETE FROM journal WHERE channel IN (SELECT id FROM channels WHERE session = ?1)",
+                    params![&**session],
+                )?;
+                tx.execute("DELETE FROM channels WHERE session = ?1", params![&**session])?;
+                tx.execute("DELETE FROM sessions WHERE uri = ?1", params![&**session])?;
+            }
+        }
+    }
+    tx.commit()?;
+    Ok(())
+}
+
+/// The numbers of channels in the database, remembered.
+#[derive(Default)]
+struct Channels {
+    ids: HashMap<Arc<str>, i64>,
+}
+
+impl Channels {
+    fn id(&mut self, tx: &Transaction<'_>, uri: &Arc<str>, session: Option<&str>) -> Result<i64, StoreError> {
+        if let Some(id) = self.ids.get(uri) {
+            return Ok(*id);
+        }
+        tx.prepare_cached("INSERT INTO channels (uri, session) VALUES (?1, ?2) ON CONFLICT (uri) DO NOTHING")?
+            .execute(params![&**uri, session])?;
+        let id = tx
+            .prepare_cached("SELECT id FROM channels WHERE uri = ?1")?
+            .query_row(params![&**uri], |row| row.get(0))?;
+        self.ids.insert(Arc::clone(uri), id);
+        Ok(id)
+    }
+
+    /// After a roll-back or a removal, what is remembered may not be there.
+    fn forget(&mut self) {
+        self.ids.clear();
+    }
+}
+
+fn as_sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

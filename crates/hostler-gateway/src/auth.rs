@@ -1,0 +1,91 @@
+//! The bearer: `<nonce>.<id>`. The nonce proves that the caller got it from this gateway, the id says who it is.
+
+use http::{HeaderMap, header};
+use secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq;
+
+use crate::error::{ApiError, ErrorKind};
+
+const NONCE_BYTES: usize = 32;
+
+/// The gateway's own secret, new at each start.
+pub(crate) struct Nonce(SecretString);
+
+impl Nonce {
+    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0_u8; NONCE_BYTES];
+        getrandom::fill(&mut bytes)?;
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self(hex.into()))
+    }
+
+    /// The bearer for an id.
+    pub(crate) fn bearer(&self, id: &str) -> SecretString {
+        format!("{}.{id}", self.0.expose_secret()).into()
+    }
+
+    /// The id that the request's bearer carries, if the bearer is ours.
+    pub(crate) fn check<'a>(&self, headers: &'a HeaderMap) -> Result<&'a str, ApiError> {
+        let refused = |message| ApiError::new(ErrorKind::Authentication, message);
+        let header = headers
+            .get(header::AUTHORIZATION)
+            .ok_or_else(|| refused("The request has no authorization header; send the gateway's bearer."))?;
+        let bearer = header
+            .to_str()
+            .ok()
+            .and_then(|value| value.split_once(' '))
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+            .map(|(_, bearer)| bearer.trim_start())
+            .ok_or_else(|| refused("The authorization header must have the form `Bearer <nonce>.<id>`."))?;
+        let (nonce, id) = bearer.split_once('.').unwrap_or((bearer, ""));
+        // Compared before the id is looked at, so that nothing can be learnt without the nonce.
+        if !bool::from(nonce.as_bytes().ct_eq(self.0.expose_secret().as_bytes())) {
+            return Err(refused("The bearer is not one of this gateway's; it may be from before a restart."));
+        }
+        if id.is_empty() {
+            return Err(refused("The bearer has no id behind its dot; send `Bearer <nonce>.<id>`."));
+        }
+        Ok(id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_bearer_table() {
+        let nonce = Nonce("abc123".to_owned().into());
+        let check = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+            nonce.check(&headers).map(str::to_owned).ok()
+        };
+        for (value, id) in [
+            ("Bearer abc123.one", Some("one")),
+            ("bearer abc123.one", Some("one")),
+            ("Bearer abc123.one.two", Some("one.two")),
+            ("Bearer abc123.", None),
+            ("Bearer abc123", None),
+            ("Bearer .one", None),
+            ("Bearer abc124.one", None),
+            ("Bearer abc1234.one", None),
+            ("Bearer ", None),
+            ("Bearer", None),
+            ("Basic abc123.one", None),
+            ("abc123.one", None),
+        ] {
+            assert_eq!(check(value).as_deref(), id, "{value}");
+        }
+        assert!(nonce.check(&HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn a_nonce_is_thirty_two_random_bytes_in_hex() {
+        let (one, two) = (Nonce::random().unwrap(), Nonce::random().unwrap());
+        assert_eq!(one.0.expose_secret().len(), 64);
+        assert_ne!(one.0.expose_secret(), two.0.expose_secret());
+    }
+}

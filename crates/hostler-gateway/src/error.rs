@@ -1,0 +1,178 @@
+//! Errors as the Messages API shows them: a status, and an envelope with a type and a sentence.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::{Either, Full};
+use serde::{Deserialize, Serialize};
+
+use crate::relay::ResponseBody;
+use crate::sse;
+
+/// The error types of the Messages API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// The request is malformed.
+    InvalidRequest,
+    /// The credential is missing or wrong.
+    Authentication,
+    /// The credential may not do this.
+    Permission,
+    /// No such route or model.
+    NotFound,
+    /// The body is over the limit.
+    RequestTooLarge,
+    /// Too many requests.
+    RateLimit,
+    /// The server's own failure.
+    Api,
+    /// The server did not answer in time.
+    Timeout,
+    /// The server has no capacity at the moment.
+    Overloaded,
+}
+
+/// One row per kind: its name on the wire and the status that it normally comes with.
+const KINDS: [(ErrorKind, &str, u16); 9] = [
+    (ErrorKind::InvalidRequest, "invalid_request_error", 400),
+    (ErrorKind::Authentication, "authentication_error", 401),
+    (ErrorKind::Permission, "permission_error", 403),
+    (ErrorKind::NotFound, "not_found_error", 404),
+    (ErrorKind::RequestTooLarge, "request_too_large", 413),
+    (ErrorKind::RateLimit, "rate_limit_error", 429),
+    (ErrorKind::Api, "api_error", 500),
+    (ErrorKind::Timeout, "timeout_error", 504),
+    (ErrorKind::Overloaded, "overloaded_error", 529),
+];
+
+impl ErrorKind {
+    /// The name that stands in `error.type`.
+    pub(crate) fn name(self) -> &'static str {
+        KINDS.iter().find(|row| row.0 == self).map_or("api_error", |row| row.1)
+    }
+
+    /// The kind that a status stands for; statuses without a kind of their own fall to the client's or server's side.
+    pub(crate) fn of_status(status: StatusCode) -> Self {
+        match KINDS.iter().find(|row| row.2 == status.as_u16()) {
+            Some(row) => row.0,
+            None if status.is_client_error() => Self::InvalidRequest,
+            None => Self::Api,
+        }
+    }
+
+    /// The status for an error whose kind arrived by name, as in an `error` event; unknown names are 500.
+    pub(crate) fn status_of_name(name: &str) -> StatusCode {
+        KINDS
+            .iter()
+            .find(|row| row.1 == name)
+            .and_then(|row| StatusCode::from_u16(row.2).ok())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+}
+
+/// The error envelope, as sent and as read.
+#[derive(Debug, Serialize, Deserialize)]
+struct Envelope<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    error: EnvelopeError<'a>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct EnvelopeError<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    message: Cow<'a, str>,
+}
+
+/// The envelope's bytes.
+pub(crate) fn envelope(kind: ErrorKind, message: &str) -> Bytes {
+    let envelope =
+        Envelope { kind: "error".into(), error: EnvelopeError { kind: kind.name().into(), message: message.into() } };
+    match serde_json::to_vec(&envelope) {
+        Ok(json) => json.into(),
+        // Two borrowed strings always serialize; this arm only spares the callers a second error path.
+        Err(_) => Bytes::from_static(
+            br#"{"type":"error","error":{"type":"api_error","message":"The error could not be described."}}"#,
+        ),
+    }
+}
+
+/// The `error.type` of a well-formed envelope; nothing if the bytes are something else.
+pub(crate) fn envelope_kind(json: &[u8]) -> Option<String> {
+    let envelope: Envelope<'_> = serde_json::from_slice(json).ok()?;
+    (envelope.kind == "error").then(|| envelope.error.kind.into_owned())
+}
+
+/// The envelope as one server-sent `error` event, the way a started stream reports a failure.
+pub(crate) fn event(kind: ErrorKind, message: &str) -> Bytes {
+    sse::frame("error", &envelope(kind, message))
+}
+
+/// A request's failure before the first byte of its answer: an ordinary HTTP response.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    headers: Box<HeaderMap>,
+    body: Bytes,
+}
+
+impl ApiError {
+    /// An error of our own, with the status that is usual for its kind.
+    pub(crate) fn new(kind: ErrorKind, message: &str) -> Self {
+        Self::with_status(ErrorKind::status_of_name(kind.name()), kind, message)
+    }
+
+    /// An error of our own whose status differs from the usual one.
+    pub(crate) fn with_status(status: StatusCode, kind: ErrorKind, message: &str) -> Self {
+        Self { status, headers: Box::default(), body: envelope(kind, message) }
+    }
+
+    /// An error that an upstream already put into an envelope.
+    pub(crate) fn passed_on(status: StatusCode, headers: HeaderMap, body: Bytes) -> Self {
+        Self { status, headers: Box::new(headers), body }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn into_response(self) -> Response<ResponseBody> {
+        let mut response = Response::new(Either::Left(Full::new(self.body)));
+        *response.status_mut() = self.status;
+        *response.headers_mut() = *self.headers;
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_the_way_over_its_status() {
+        for (kind, name, status) in KINDS {
+            assert_eq!(ErrorKind::of_status(StatusCode::from_u16(status).unwrap()), kind);
+            assert_eq!(ErrorKind::status_of_name(name).as_u16(), status);
+        }
+    }
+
+    #[test]
+    fn statuses_without_a_kind_fall_to_the_side_that_they_accuse() {
+        assert_eq!(ErrorKind::of_status(StatusCode::CONFLICT), ErrorKind::InvalidRequest);
+        assert_eq!(ErrorKind::of_status(StatusCode::BAD_GATEWAY), ErrorKind::Api);
+    }
+
+    #[test]
+    fn only_a_whole_envelope_counts_as_one() {
+        assert_eq!(envelope_kind(&envelope(ErrorKind::RateLimit, "a \"quoted\" word")).unwrap(), "rate_limit_error");
+        for other in [&b"<html>"[..], b"{}", b"{\"error\":{\"type\":\"x\",\"message\":\"y\"}}", b"{\"type\":\"error\"}"]
+        {
+            assert_eq!(envelope_kind(other), None);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The gateway as its owner sees it: start, register, watch, stop.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::Nonce;
+use crate::lease::{Lease, Registration, Registry};
+use crate::models::{self, Model};
+use crate::observe::RequestObserver;
+use crate::server;
+use crate::upstream::Upstream;
+
+/// How a gateway is set up.
+pub struct GatewayConfig {
+    /// Who answers the requests.
+    pub upstream: Arc<dyn Upstream>,
+    /// Where to listen; port 0 takes any free port.
+    pub listen: SocketAddr,
+    /// Whether a bearer with the right nonce but an unknown id is served. Inside the host it is not.
+    pub accept_unregistered: bool,
+    /// Is shown every authenticated request.
+    pub observer: Option<Arc<dyn RequestObserver>>,
+}
+
+impl GatewayConfig {
+    /// The setup inside the host: any loopback port, registered callers only.
+    #[must_use]
+    pub fn new(upstream: Arc<dyn Upstream>) -> Self {
+        Self { upstream, listen: (Ipv4Addr::LOCALHOST, 0).into(), accept_unregistered: false, observer: None }
+    }
+}
+
+impl fmt::Debug for GatewayConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayConfig")
+            .field("upstream", &self.upstream.name())
+            .field("listen", &self.listen)
+            .field("accept_unregistered", &self.accept_unregistered)
+            .field("observer", &self.observer.is_some())
+            .finish()
+    }
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The address cannot be listened on.
+    #[error("the gateway cannot listen on {address}: {source}; choose another address or port 0")]
+    Listen {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system gave no random bytes.
+    #[error("the gateway cannot make its nonce: the system gives no random bytes ({0})")]
+    Random(getrandom::Error),
+}
+
+/// A running gateway. Dropping it stops it too, without waiting for its tasks.
+pub struct Gateway {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    tasks: TaskTracker,
+}
+
+impl Gateway {
+    /// Binds the address and begins to serve; must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// If the address cannot be bound or the system has no random bytes.
+    pub async fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
+        let nonce = Nonce::random().map_err(GatewayError::Random)?;
+        let listen_error = |source| GatewayError::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
+        let address = listener.local_addr().map_err(listen_error)?;
+        let stop = CancellationToken::new();
+        let shared = Arc::new(Shared {
+            nonce,
+            registry: Arc::new(Registry::new(config.accept_unregistered, stop.clone())),
+            upstream: config.upstream,
+            observer: config.observer,
+            stop,
+            in_flight: watch::Sender::new(0),
+            taken: AtomicU64::new(0),
+        });
+        let tasks = TaskTracker::new();
+        tasks.spawn(server::accept(listener, Arc::clone(&shared), tasks.clone()));
+        tracing::info!(%address, upstream = shared.upstream.name(), "the gateway listens");
+        Ok(Self { shared, address, tasks })
+    }
+
+    /// The address that is really listened on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What an agent is given as its base URL.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Mints a bearer for one agent process.
+    #[must_use = "dropping the registration revokes its bearer"]
+    pub fn register(&self, lease: Lease) -> Registration {
+        self.shared.registry.register(lease, &self.shared.nonce)
+    }
+
+    /// The models on offer, the default first; never empty.
+    #[must_use]
+    pub fn models(&self) -> Vec<Model> {
+        models::bundled()
+    }
+
+    /// How many requests are being answered at this moment, streams included.
+    #[must_use]
+    pub fn requests_in_flight(&self) -> usize {
+        *self.shared.in_flight.borrow()
+    }
+
+    /// How many requests were taken on since the start.
+    #[must_use]
+    pub fn requests_taken(&self) -> u64 {
+        self.shared.taken.load(Ordering::Relaxed)
+    }
+
+    /// Returns as soon as no request is being answered.
+    pub async fn idle(&self) {
+        // Fails only when the sender is gone, and `self` holds it.
+        let _ = self.shared.in_flight.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// Stops: the listener closes, requests in flight end with an error, and no task is left when this returns.
+    pub async fn stop(&self) {
+        self.shared.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.shared.stop.cancel();
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// What all connections of one gateway share.
+pub(crate) struct Shared {
+    pub(crate) nonce: Nonce,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) upstream: Arc<dyn Upstream>,
+    pub(crate) observer: Option<Arc<dyn RequestObserver>>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) in_flight: watch::Sender<usize>,
+    /// Requests that were taken on since the start.
+    taken: AtomicU64,
+}
+
+impl Shared {
+    /// Counts a request in; it is counted out when the guard is dropped.
+    pub(crate) fn count_in(&self) -> InFlight {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.send_modify(|count| *count += 1);
+        InFlight(self.in_flight.clone())
+    }
+}
+
+/// A request that is being answered.
+pub(crate) struct InFlight(watch::Sender<usize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
+    }
+}

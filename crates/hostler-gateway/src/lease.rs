@@ -1,0 +1,112 @@
+//! Who may call: one lease per agent process, from its start to its end.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use secrecy::SecretString;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::auth::Nonce;
+use crate::usage::{UsageCell, UsageTotals};
+
+/// What an agent process is registered for. The gateway reads none of it; it is carried for logs and attribution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The session that the process works for.
+    pub session: String,
+    /// The chat of that session.
+    pub chat: String,
+}
+
+/// A registered caller. Dropping it makes its bearer worthless and ends the calls that still use it.
+pub struct Registration {
+    bearer: SecretString,
+    holder: Arc<Holder>,
+    registry: Arc<Registry>,
+}
+
+impl Registration {
+    /// What the agent sends as its bearer.
+    #[must_use]
+    pub fn bearer(&self) -> &SecretString {
+        &self.bearer
+    }
+
+    /// The id behind the dot of the bearer; not a secret.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.holder.id
+    }
+
+    /// The tokens that this lease has used so far, running streams included.
+    #[must_use]
+    pub fn usage(&self) -> UsageTotals {
+        self.holder.usage.totals()
+    }
+
+    /// Ends the lease now; the same as dropping it.
+    pub fn revoke(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.registry.remove(&self.holder.id);
+        self.holder.ended.cancel();
+    }
+}
+
+impl fmt::Debug for Registration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration")
+            .field("id", &self.holder.id)
+            .field("lease", &self.holder.lease)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A caller as the request path sees it.
+pub(crate) struct Holder {
+    pub(crate) id: String,
+    /// Absent for callers that were let in without a registration.
+    pub(crate) lease: Option<Lease>,
+    pub(crate) usage: UsageCell,
+    /// Cancelled when the lease is revoked or the gateway stops.
+    pub(crate) ended: CancellationToken,
+}
+
+/// The leases that are alive.
+pub(crate) struct Registry {
+    holders: RwLock<HashMap<String, Arc<Holder>>>,
+    accept_unregistered: bool,
+    stop: CancellationToken,
+}
+
+impl Registry {
+    pub(crate) fn new(accept_unregistered: bool, stop: CancellationToken) -> Self {
+        Self { holders: RwLock::default(), accept_unregistered, stop }
+    }
+
+    pub(crate) fn register(self: &Arc<Self>, lease: Lease, nonce: &Nonce) -> Registration {
+        let holder = Arc::new(self.holder(Uuid::new_v4().simple().to_string(), Some(lease)));
+        self.holders.write().unwrap_or_else(PoisonError::into_inner).insert(holder.id.clone(), Arc::clone(&holder));
+        Registration { bearer: nonce.bearer(&holder.id), holder, registry: Arc::clone(self) }
+    }
+
+    /// The caller with this id; nobody if it is unknown and only registered ones are served.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Holder>> {
+        let known = self.holders.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        known.or_else(|| self.accept_unregistered.then(|| Arc::new(self.holder(id.to_owned(), None))))
+    }
+
+    fn remove(&self, id: &str) {
+        self.holders.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    fn holder(&self, id: String, lease: Option<Lease>) -> Holder {
+        Holder { id, lease, usage: UsageCell::default(), ended: self.stop.child_token() }
+    }
+}

@@ -1,0 +1,36 @@
+//! The loopback gateway: speaks the Anthropic Messages API to agents and calls one configured upstream.
+//!
+//! An agent process gets a bearer that is worth something only here and only while the process is registered; the
+//! upstream's own credential never leaves this crate. One request goes this way:
+//!
+//! 1. `server` accepts the connection, `handler` authenticates (before anything else), reads and checks the body;
+//! 2. an [`Upstream`] answers with a whole body or with a stream of server-sent events;
+//! 3. `relay` waits for the first event, then passes events on as they come, while `usage` reads the token counts
+//!    from the two event types that hold them.
+//!
+//! The crate knows nothing of sessions, drivers or clients: a [`Lease`] only carries their names.
+
+#![forbid(unsafe_code)]
+
+mod auth;
+mod envelope;
+mod error;
+mod gateway;
+mod handler;
+mod lease;
+mod models;
+mod observe;
+mod relay;
+mod server;
+mod sse;
+mod upstream;
+mod usage;
+
+pub use gateway::{Gateway, GatewayConfig, GatewayError};
+pub use lease::{Lease, Registration};
+pub use models::Model;
+pub use observe::{ObservedRequest, RequestLog, RequestObserver};
+pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, Credential};
+pub use upstream::scripted::ScriptedUpstream;
+pub use upstream::{AnswerBody, EventBytes, Refusal, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError};
+pub use usage::UsageTotals;

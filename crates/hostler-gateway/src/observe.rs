@@ -1,0 +1,110 @@
+//! A window on what agents send, for tests and diagnostics.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, header};
+use tokio::sync::watch;
+
+/// Is shown every authenticated request, before it is routed. Called on the request's path: be quick.
+pub trait RequestObserver: Send + Sync {
+    /// Takes one request.
+    fn observe(&self, request: ObservedRequest);
+}
+
+/// A request as the gateway received it, with credentials replaced.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ObservedRequest {
+    /// The id of the lease that the bearer carried.
+    pub lease: String,
+    /// The method, such as `POST`.
+    pub method: String,
+    /// The path with its query.
+    pub path: String,
+    /// All headers in the order of arrival; names in lower case, credentials as `[redacted]`.
+    pub headers: Vec<(String, String)>,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+impl ObservedRequest {
+    /// The value of a header, by its name in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Prompts do not belong into logs: the body is shown by its length only.
+impl fmt::Debug for ObservedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObservedRequest")
+            .field("lease", &self.lease)
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("headers", &self.headers)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .finish()
+    }
+}
+
+const CREDENTIALS: [HeaderName; 4] =
+    [header::AUTHORIZATION, header::PROXY_AUTHORIZATION, header::COOKIE, HeaderName::from_static("x-api-key")];
+
+/// The headers with their credentials replaced.
+pub(crate) fn redacted(headers: &HeaderMap) -> Vec<(String, String)> {
+    headers
+        .iter()
+        .map(|(name, value)| {
+            let value = if CREDENTIALS.contains(name) {
+                "[redacted]".to_owned()
+            } else {
+                String::from_utf8_lossy(value.as_bytes()).into_owned()
+            };
+            (name.as_str().to_owned(), value)
+        })
+        .collect()
+}
+
+/// An observer that keeps the last requests; older ones are forgotten.
+#[derive(Debug)]
+pub struct RequestLog {
+    capacity: usize,
+    kept: Mutex<VecDeque<ObservedRequest>>,
+    seen: watch::Sender<u64>,
+}
+
+impl RequestLog {
+    /// A log that keeps this many requests.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { capacity, kept: Mutex::default(), seen: watch::Sender::new(0) }
+    }
+
+    /// The requests kept, oldest first.
+    #[must_use]
+    pub fn requests(&self) -> Vec<ObservedRequest> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Returns once this many requests have been seen in all.
+    pub async fn wait_for(&self, count: u64) {
+        // Fails only when the sender is gone, and `self` holds it.
+        let _ = self.seen.subscribe().wait_for(|seen| *seen >= count).await;
+    }
+}
+
+impl RequestObserver for RequestLog {
+    fn observe(&self, request: ObservedRequest) {
+        {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push_back(request);
+            while kept.len() > self.capacity {
+                kept.pop_front();
+            }
+        }
+        self.seen.send_modify(|seen| *seen += 1);
+    }
+}

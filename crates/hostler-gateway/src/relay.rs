@@ -1,0 +1,189 @@
+//! Passes an upstream's events on to the client.
+//!
+//! The first event is awaited before anything is written, so that an early failure can still be an ordinary error
+//! response. After that a failure is one `error` event. There is no task and no buffer between the two connections:
+//! the upstream is read when the client can take more.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt, stream};
+use http::{HeaderMap, StatusCode};
+use http_body_util::{Either, Full};
+use hyper::body::{Body, Frame};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use uuid::Uuid;
+
+use crate::error::{self, ApiError, ErrorKind};
+use crate::gateway::InFlight;
+use crate::sse::EventSplitter;
+use crate::upstream::{EventBytes, Refusal, UpstreamError};
+use crate::usage::Meter;
+
+/// The body of every response: whole, or relayed.
+pub(crate) type ResponseBody = Either<Full<Bytes>, Relay>;
+
+/// What a client is told whose lease ended under its request.
+pub(crate) const ENDED: &str = "The gateway is stopping or the agent's registration has ended.";
+
+/// A stream in mid-flight, as a response body.
+pub(crate) struct Relay {
+    events: EventBytes,
+    watch: Watch,
+    /// Whole events that are not written yet; the first ones come from before the response.
+    ready: Bytes,
+    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+    over: bool,
+    _in_flight: InFlight,
+}
+
+impl Relay {
+    /// Waits for the first event; its failure, or an `error` event in its place, fails the request.
+    pub(crate) async fn begin(
+        mut events: EventBytes,
+        meter: Meter,
+        ended: CancellationToken,
+        in_flight: InFlight,
+    ) -> Result<Self, UpstreamError> {
+        let mut watch = Watch::new(meter);
+        let mut ready = BytesMut::new();
+        while !watch.begun {
+            let chunk = events.next().await.ok_or_else(|| UpstreamError::BrokenOff {
+                reason: "the stream ended before its first event".to_owned(),
+            })??;
+            ready.extend_from_slice(&watch.pass(chunk)?);
+        }
+        let ready = ready.freeze();
+        if let Some(body) = watch.early_error.take() {
+            let kind = error::envelope_kind(&body).unwrap_or_default();
+            let status = ErrorKind::status_of_name(&kind);
+            return Err(UpstreamError::from(Refusal { status, headers: HeaderMap::new(), body }));
+        }
+        Ok(Self { events, watch, ready, ended: Box::pin(ended.cancelled_owned()), over: false, _in_flight: in_flight })
+    }
+
+    /// Ends the stream, with an `error` event unless its last event has passed already. The upstream is let go at
+    /// once: a client that takes its time to read the rest does not keep the call alive.
+    fn end(&mut self, why: impl FnOnce() -> (ErrorKind, String)) {
+        self.over = true;
+        self.events = stream::empty().boxed();
+        if !self.watch.finished {
+            let (kind, message) = why();
+            self.ready = error::event(kind, &message);
+        }
+    }
+}
+
+impl Body for Relay {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = &mut *self;
+        loop {
+            if !this.ready.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
+            }
+            if this.over {
+                return Poll::Ready(None);
+            }
+            if this.ended.as_mut().poll(cx).is_ready() {
+                this.end(|| (ErrorKind::Api, ENDED.to_owned()));
+                continue;
+            }
+            let next = match Pin::new(&mut this.events).poll_next(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(next) => next,
+            };
+            let passed = match next {
+                Some(Ok(chunk)) => this.watch.pass(chunk),
+                Some(Err(error)) => Err(error),
+                None => Err(UpstreamError::BrokenOff { reason: "the stream ended before its last event".to_owned() }),
+            };
+            match passed {
+                Ok(whole) => this.ready = whole,
+                Err(failure) => this.end(|| {
+                    tracing::warn!(error = %failure, "a stream broke off");
+                    describe(&failure)
+                }),
+            }
+        }
+    }
+}
+
+/// Sees every event that passes and reads the few that matter.
+struct Watch {
+    splitter: EventSplitter,
+    meter: Meter,
+    /// A named event has passed.
+    begun: bool,
+    /// The event that ends a stream has passed.
+    finished: bool,
+    /// The data of an `error` event that was the very first one.
+    early_error: Option<Bytes>,
+}
+
+impl Watch {
+    fn new(meter: Meter) -> Self {
+        Self { splitter: EventSplitter::default(), meter, begun: false, finished: false, early_error: None }
+    }
+
+    /// Gives back the bytes that may be passed on: whole events only.
+    fn pass(&mut self, chunk: Bytes) -> Result<Bytes, UpstreamError> {
+        let Self { splitter, meter, begun, finished, early_error } = self;
+        let whole = splitter.push(chunk, |event| {
+            let Some(name) = event.name() else { return };
+            match name {
+                b"message_start" => meter.see_start(event),
+                b"message_delta" => meter.see_delta(event),
+                b"message_stop" => *finished = true,
+                b"error" => {
+                    *finished = true;
+                    if !*begun {
+                        *early_error = Some(Bytes::copy_from_slice(&event.data()));
+                    }
+                }
+                _ => {}
+            }
+            *begun = true;
+        });
+        whole.map_err(|error| UpstreamError::Unintelligible { reason: error.to_string() })
+    }
+}
+
+/// A failure before the first event, as a response.
+pub(crate) fn refusal(failure: UpstreamError) -> ApiError {
+    let (kind, message) = describe(&failure);
+    match failure {
+        UpstreamError::Refused(refusal) => {
+            let Refusal { status, headers, body } = *refusal;
+            let is_envelope = error::envelope_kind(&body).is_some();
+            let body = if is_envelope { body } else { error::envelope(kind, &message) };
+            ApiError::passed_on(status, headers, body)
+        }
+        UpstreamError::TimedOut => ApiError::with_status(StatusCode::GATEWAY_TIMEOUT, kind, &message),
+        UpstreamError::Internal { .. } => ApiError::with_status(StatusCode::INTERNAL_SERVER_ERROR, kind, &message),
+        UpstreamError::Unreachable { .. } | UpstreamError::BrokenOff { .. } | UpstreamError::Unintelligible { .. } => {
+            ApiError::with_status(StatusCode::BAD_GATEWAY, kind, &message)
+        }
+    }
+}
+
+/// What the client is told about a failure.
+fn describe(failure: &UpstreamError) -> (ErrorKind, String) {
+    match failure {
+        UpstreamError::Refused(refusal) => (ErrorKind::of_status(refusal.status), format!("Upstream: {failure}.")),
+        UpstreamError::TimedOut => (ErrorKind::Timeout, format!("Upstream: {failure}.")),
+        UpstreamError::Internal { reason } => {
+            let id = Uuid::new_v4();
+            tracing::error!(%id, reason, "the gateway itself failed");
+            (ErrorKind::Api, format!("The gateway itself failed; its log has the reason under {id}."))
+        }
+        UpstreamError::Unreachable { .. } | UpstreamError::BrokenOff { .. } | UpstreamError::Unintelligible { .. } => {
+            (ErrorKind::Api, format!("Upstream: {failure}."))
+        }
+    }
+}

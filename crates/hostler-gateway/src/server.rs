@@ -1,0 +1,66 @@
+//! Connections: accepted, served, ended. Knows nothing of what is asked on them.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::TaskTracker;
+
+use crate::gateway::Shared;
+use crate::handler;
+
+/// How long a connection may take to write its last bytes when the gateway stops.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+/// How long to wait after a failed accept; such failures (too many open files) do not go away by retrying at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Accepts until the gateway stops; the listener closes when this returns.
+pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: TaskTracker) {
+    let stop = shared.stop.clone();
+    let accepting = async {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    tasks.spawn(serve(stream, Arc::clone(&shared)));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the gateway could not accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    };
+    stop.run_until_cancelled(accepting).await;
+}
+
+/// Serves one connection to its end.
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "TCP_NODELAY could not be set");
+    }
+    let stop = shared.stop.clone();
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(handler::answer(&shared, request).await) }
+    });
+    let mut connection = std::pin::pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => Ok(ended),
+        () = stop.cancelled() => {
+            // Requests in flight end by themselves now (their leases ended too); this lets their last bytes out.
+            connection.as_mut().graceful_shutdown();
+            tokio::time::timeout(STOP_GRACE, connection.as_mut()).await
+        }
+    };
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a connection ended early"),
+        Err(_) => {
+            tracing::debug!("a connection did not take its last bytes in time and was dropped")
+        }
+    }
+}

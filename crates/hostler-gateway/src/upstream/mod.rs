@@ -1,0 +1,137 @@
+//! Upstreams: who really answers. Each is one implementation of [`Upstream`]; the gateway treats them all alike.
+
+use std::fmt;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+pub(crate) mod anthropic;
+pub(crate) mod scripted;
+
+/// Server-sent events as bytes, chunked in any way.
+pub type EventBytes = BoxStream<'static, Result<Bytes, UpstreamError>>;
+
+/// Something that answers Messages requests.
+///
+/// Dropping the future or the event stream cancels the call; an implementation keeps nothing running behind it.
+pub trait Upstream: Send + Sync {
+    /// A short name for logs.
+    fn name(&self) -> &str;
+
+    /// Answers one request. The error is what the client is told if nothing has been streamed yet.
+    fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>>;
+}
+
+/// A checked request. Of the client's headers only what stands here reaches an upstream.
+#[derive(Clone)]
+pub struct UpstreamCall {
+    /// The request body as it came.
+    pub body: Bytes,
+    /// The model that it names.
+    pub model: String,
+    /// Whether it asks for a stream.
+    pub stream: bool,
+    /// `anthropic-version`, if it was sent.
+    pub version: Option<HeaderValue>,
+    /// The entries of `anthropic-beta`.
+    pub betas: Vec<String>,
+    /// Whether the request had `?beta=true`.
+    pub beta_endpoint: bool,
+}
+
+/// The body is a prompt: shown by its length only.
+impl fmt::Debug for UpstreamCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamCall")
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .field("model", &self.model)
+            .field("stream", &self.stream)
+            .field("betas", &self.betas)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A successful answer.
+pub struct UpstreamAnswer {
+    /// Headers for the client, already chosen by the upstream.
+    pub headers: HeaderMap,
+    /// The answer itself.
+    pub body: AnswerBody,
+}
+
+/// The two forms of an answer.
+pub enum AnswerBody {
+    /// A message as JSON.
+    Whole(Bytes),
+    /// A message as a stream of events.
+    Events(EventBytes),
+}
+
+/// Why an upstream gave no answer, or no whole one.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// It answered with an error status.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+    /// No connection came about.
+    #[error("no connection to the upstream: {reason}; check its URL and the network")]
+    Unreachable {
+        /// What went wrong, without credentials.
+        reason: String,
+    },
+    /// It took too long.
+    #[error("the upstream did not answer in time")]
+    TimedOut,
+    /// The connection ended before the answer did.
+    #[error("the answer broke off: {reason}")]
+    BrokenOff {
+        /// What went wrong, without credentials.
+        reason: String,
+    },
+    /// The answer is none of the Messages API.
+    #[error("the answer is not one of the Messages API: {reason}; check the upstream's URL")]
+    Unintelligible {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Our own fault.
+    #[error("the gateway could not make the call: {reason}")]
+    Internal {
+        /// What is wrong; goes to the log only.
+        reason: String,
+    },
+}
+
+/// An error status with its body.
+pub struct Refusal {
+    /// The status.
+    pub status: StatusCode,
+    /// Headers for the client, already chosen by the upstream.
+    pub headers: HeaderMap,
+    /// The body, passed on if it is an error envelope.
+    pub body: Bytes,
+}
+
+impl From<Refusal> for UpstreamError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the request was refused with status {}", self.status)
+    }
+}
+
+/// The body may quote a prompt: shown by its length only.
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Refusal")
+            .field("status", &self.status)
+            .field("body", &format_args!("{} bytes", self.body.len()))
+            .finish_non_exhaustive()
+    }
+}

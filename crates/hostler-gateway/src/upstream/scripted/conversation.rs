@@ -1,0 +1,182 @@
+//! Finds what the user really said last in a Messages request.
+//!
+//! Agents put much around it: reminders in tags, notes on images and interruptions, tool results in the user's name,
+//! and earlier user messages that got no answer, merged into the same message.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+/// The part of a request that the scripted model reads.
+#[derive(Debug, Deserialize)]
+pub(super) struct Conversation<'a> {
+    #[serde(borrow)]
+    messages: Vec<Message<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    role: Cow<'a, str>,
+    #[serde(borrow)]
+    content: Content<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    Text(#[serde(borrow)] Cow<'a, str>),
+    Blocks(#[serde(borrow)] Vec<Block<'a>>),
+}
+
+#[derive(Debug, Deserialize)]
+struct Block<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Cow<'a, str>,
+}
+
+/// The last user text, and how many tool results have come since.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LastRequest {
+    pub(super) text: String,
+    pub(super) results: usize,
+}
+
+impl<'a> Conversation<'a> {
+    pub(super) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(body)
+    }
+
+    pub(super) fn last_request(&self) -> LastRequest {
+        let mut last = LastRequest::default();
+        for message in self.messages.iter().filter(|message| message.role == "user") {
+            match &message.content {
+                Content::Text(text) => last.see_text(text),
+                Content::Blocks(blocks) => {
+                    for block in blocks {
+                        match block.kind.as_ref() {
+                            "text" => last.see_text(&block.text),
+                            "tool_result" => last.results += 1,
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        last
+    }
+}
+
+impl LastRequest {
+    fn see_text(&mut self, text: &str) {
+        let own = without_reminders(text);
+        let own = own.trim();
+        if !own.is_empty() && !NOTES.iter().any(|note| own.starts_with(note)) {
+            *self = Self { text: own.to_owned(), results: 0 };
+        }
+    }
+}
+
+/// How texts begin that an agent writes in the user's name.
+const NOTES: [&str; 6] = [
+    "[Request interrupted by user",
+    "[Image:",
+    "[Image could not be processed",
+    "<local-command-stdout>",
+    "<local-command-stderr>",
+    "<local-command-caveat>",
+];
+
+const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
+
+fn without_reminders(text: &str) -> Cow<'_, str> {
+    let Some((before, mut rest)) = text.split_once(REMINDER.0) else {
+        return Cow::Borrowed(text);
+    };
+    let mut own = before.to_owned();
+    loop {
+        // A reminder without an end reaches to the end of the text.
+        let Some((_, after)) = rest.split_once(REMINDER.1) else {
+            return Cow::Owned(own);
+        };
+        match after.split_once(REMINDER.0) {
+            None => return Cow::Owned(own + after),
+            Some((between, next)) => {
+                own.push_str(between);
+                rest = next;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(messages: &str, text: &str, results: usize) {
+        let body = format!(r#"{{"model":"m","messages":{messages},"stream":true}}"#);
+        let last = Conversation::read(body.as_bytes()).unwrap().last_request();
+        assert_eq!(last, LastRequest { text: text.to_owned(), results }, "{messages}");
+    }
+
+    #[test]
+    fn the_last_user_text_is_found() {
+        check(r#"[{"role":"user","content":"hi"}]"#, "hi", 0);
+        check(r#"[{"role":"user","content":[{"type":"text","text":" hi \n"}]}]"#, "hi", 0);
+        check(
+            r#"[{"role":"user","content":"one"},{"role":"assistant","content":[{"type":"text","text":"x"}]},{"role":"user","content":"two"}]"#,
+            "two",
+            0,
+        );
+        check("[]", "", 0);
+    }
+
+    #[test]
+    fn what_the_agent_adds_is_not_the_user_text() {
+        check(
+            r#"[{"role":"user","content":[
+                {"type":"text","text":"<system-reminder>\nToday is a day.\n</system-reminder>"},
+                {"type":"text","text":"<system-reminder>a</system-reminder>hi<system-reminder>b</system-reminder> there<system-reminder>c"},
+                {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},
+                {"type":"text","text":"[Image: source: a.png]"}]},
+               {"role":"system","content":[{"type":"text","text":"not the user"}]}]"#,
+            "hi there",
+            0,
+        );
+    }
+
+    #[test]
+    fn of_merged_messages_the_last_counts() {
+        check(
+            r#"[{"role":"user","content":[{"type":"text","text":"!hang"},{"type":"text","text":"[Request interrupted by user]"},{"type":"text","text":"hi"}]}]"#,
+            "hi",
+            0,
+        );
+    }
+
+    #[test]
+    fn tool_results_since_the_text_are_counted() {
+        check(
+            r#"[{"role":"user","content":"run"},
+               {"role":"assistant","content":[{"type":"tool_use","id":"a","name":"Bash","input":{}},{"type":"tool_use","id":"b","name":"Bash","input":{}}]},
+               {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"!say no"}]},{"type":"tool_result","tool_use_id":"b","content":"x"},
+                 {"type":"text","text":"<system-reminder>The user sent a new message while you were working: faster</system-reminder>"}]},
+               {"role":"assistant","content":[{"type":"tool_use","id":"c","name":"Bash","input":{}}]},
+               {"role":"user","content":[{"type":"tool_result","tool_use_id":"c","is_error":true}]}]"#,
+            "run",
+            3,
+        );
+    }
+
+    #[test]
+    fn a_new_text_beside_a_tool_result_starts_anew() {
+        check(
+            r#"[{"role":"user","content":"run"},
+               {"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"next"}]}]"#,
+            "next",
+            0,
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! The Messages API's answers, as the scripted model writes them.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What a message's ids are made from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MessageId(pub(super) u64);
+
+impl MessageId {
+    pub(super) fn message(self) -> String {
+        format!("msg_scripted_{:016x}", self.0)
+    }
+
+    /// The id of a tool call, by its place in the message.
+    pub(super) fn tool_use(self, index: usize) -> String {
+        format!("toolu_scripted_{:016x}_{index}", self.0)
+    }
+
+    /// The signature of a thinking block, by its place in the message.
+    pub(super) fn signature(self, index: usize) -> String {
+        format!("c2NyaXB0ZWQ{:016x}{index}", self.0)
+    }
+}
+
+/// A message, whole or (with empty content) at its start.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "message")]
+pub(super) struct Message<'a> {
+    pub(super) id: String,
+    pub(super) role: &'static str,
+    pub(super) model: &'a str,
+    pub(super) content: &'a [Block],
+    pub(super) stop_reason: Option<&'static str>,
+    pub(super) stop_sequence: Option<String>,
+    pub(super) usage: Usage,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Usage {
+    pub(super) input_tokens: u64,
+    pub(super) cache_creation_input_tokens: u64,
+    pub(super) cache_read_input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Block {
+    Text { text: String },
+    Thinking { thinking: String, signature: String },
+    ToolUse { id: String, name: String, input: Box<RawValue> },
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum StreamEvent<'a> {
+    MessageStart { message: Message<'a> },
+    ContentBlockStart { index: usize, content_block: &'a Block },
+    Ping,
+    ContentBlockDelta { index: usize, delta: Delta<'a> },
+    ContentBlockStop { index: usize },
+    MessageDelta { delta: MessageEnd, usage: Usage },
+    MessageStop,
+}
+
+impl StreamEvent<'_> {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::MessageStart { .. } => "message_start",
+            Self::ContentBlockStart { .. } => "content_block_start",
+            Self::Ping => "ping",
+            Self::ContentBlockDelta { .. } => "content_block_delta",
+            Self::ContentBlockStop { .. } => "content_block_stop",
+            Self::MessageDelta { .. } => "message_delta",
+            Self::MessageStop => "message_stop",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(tag = "type")]
+pub(super) enum Delta<'a> {
+    #[serde(rename = "text_delta")]
+    Text { text: &'a str },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: &'a str },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: &'a str },
+    #[serde(rename = "input_json_delta")]
+    InputJson { partial_json: &'a str },
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct MessageEnd {
+    pub(super) stop_reason: &'static str,
+    pub(super) stop_sequence: Option<String>,
+}

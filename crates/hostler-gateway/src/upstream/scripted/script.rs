@@ -1,0 +1,284 @@
+//! The directive language: one directive per line, anything else on a line is a comment for people.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use serde_json::value::RawValue;
+
+/// Larger outputs are refused, so that a typing error does not fill the memory.
+const MAX_OUTPUT: usize = 256 * 1024 * 1024;
+/// Of a longer user text only the beginning is echoed.
+const MAX_ECHO_CHARS: usize = 1000;
+
+/// One thing that the model does.
+#[derive(Debug, Clone)]
+pub(super) enum Directive {
+    /// A text block, streamed word by word.
+    Say(String),
+    /// A thinking block, streamed word by word.
+    Think(String),
+    /// A text block of so many deltas.
+    Deltas { count: usize, text: Option<String> },
+    /// A text block of so many bytes, in large deltas.
+    Huge(usize),
+    /// The time before each delta from here on.
+    Pace(Duration),
+    /// A silence.
+    Wait(Duration),
+    /// A tool call; the message ends behind it.
+    Tool { name: String, input: Box<RawValue> },
+    /// An error: a response with this status before the first event, an `error` event after it.
+    Error { status: StatusCode, message: String },
+    /// The connection breaks.
+    Cut,
+    /// Nothing more comes, for ever.
+    Hang,
+}
+
+impl Directive {
+    fn is_tool(&self) -> bool {
+        matches!(self, Self::Tool { .. })
+    }
+}
+
+/// Why a script cannot be played.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("line {line}: {problem}")]
+pub(super) struct ScriptError {
+    line: usize,
+    problem: String,
+}
+
+/// A user text that holds directives.
+#[derive(Debug)]
+pub(super) struct Script(Vec<Directive>);
+
+impl Script {
+    /// The script in a text; nothing if no line of it is a directive, so that "!important" is just a text.
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, ScriptError> {
+        let mut directives = Vec::new();
+        let mut unknown = None;
+        for (line, words) in (1..).zip(text.lines()) {
+            let Some(words) = words.trim().strip_prefix('!') else {
+                continue;
+            };
+            let (name, rest) = words.split_once(char::is_whitespace).unwrap_or((words, ""));
+            match directive(name, rest.trim()) {
+                Some(Ok(directive)) => directives.push(directive),
+                Some(Err(problem)) => return Err(ScriptError { line, problem }),
+                None => unknown = unknown.or(Some((line, name))),
+            }
+        }
+        match unknown {
+            Some((line, name)) if !directives.is_empty() => {
+                Err(ScriptError { line, problem: format!("there is no directive !{name}; there are {KNOWN}") })
+            }
+            _ => Ok((!directives.is_empty()).then_some(Self(directives))),
+        }
+    }
+
+    /// What is left to do after so many tool results: the first step whose calls have not had theirs.
+    pub(super) fn act_after(self, results: usize) -> Act {
+        let mut pace = Duration::ZERO;
+        let mut left = results;
+        for step in self.steps() {
+            let calls = step.iter().filter(|directive| directive.is_tool()).count();
+            if left == 0 || calls == 0 {
+                return Act { pace, directives: step };
+            }
+            left = left.saturating_sub(calls);
+            // The pace of a step that is over still holds.
+            for directive in step {
+                if let Directive::Pace(set) = directive {
+                    pace = set;
+                }
+            }
+        }
+        Act { pace, directives: Vec::new() }
+    }
+
+    /// A step is one message: it ends behind its tool calls.
+    fn steps(self) -> Vec<Vec<Directive>> {
+        let mut steps: Vec<Vec<Directive>> = Vec::new();
+        let mut after_call = true;
+        for directive in self.0 {
+            let is_tool = directive.is_tool();
+            match steps.last_mut() {
+                Some(step) if is_tool || !after_call => step.push(directive),
+                _ => steps.push(vec![directive]),
+            }
+            after_call = is_tool;
+        }
+        steps
+    }
+}
+
+/// What the model does in one message.
+#[derive(Debug, Default)]
+pub(super) struct Act {
+    /// The time before each delta at the beginning.
+    pub(super) pace: Duration,
+    pub(super) directives: Vec<Directive>,
+}
+
+impl Act {
+    /// The answer to a text without directives.
+    pub(super) fn echo(text: &str) -> Self {
+        let mut said: String = text.chars().take(MAX_ECHO_CHARS).collect();
+        if said.len() < text.len() {
+            said.push('…');
+        }
+        let answer = if said.is_empty() {
+            "Hello from the scripted model. You sent no text.".to_owned()
+        } else {
+            format!("Hello from the scripted model. You said: {said}")
+        };
+        Self { pace: Duration::ZERO, directives: vec![Directive::Say(answer)] }
+    }
+}
+
+const KNOWN: &str = "!say, !think, !deltas, !huge, !pace, !wait, !tool, !error, !cut and !hang";
+
+/// The directive of a name and the rest of its line; nothing if the name is none.
+fn directive(name: &str, rest: &str) -> Option<Result<Directive, String>> {
+    Some(match name {
+        "say" => text(rest).map(Directive::Say),
+        "think" => text(rest).map(Directive::Think),
+        "deltas" => deltas(rest),
+        "huge" => output_size(rest).map(Directive::Huge),
+        "pace" => milliseconds(rest).map(Directive::Pace),
+        "wait" => milliseconds(rest).map(Directive::Wait),
+        "tool" => tool(rest),
+        "error" => error(rest),
+        "cut" => nothing(rest, Directive::Cut),
+        "hang" => nothing(rest, Directive::Hang),
+        _ => return None,
+    })
+}
+
+fn text(rest: &str) -> Result<String, String> {
+    if rest.is_empty() {
+        return Err("a text must follow".to_owned());
+    }
+    Ok(rest.replace("\\n", "\n"))
+}
+
+fn deltas(rest: &str) -> Result<Directive, String> {
+    let (count, text) = first_word(rest);
+    let count = output_size(count)?;
+    Ok(Directive::Deltas { count, text: (!text.is_empty()).then(|| text.replace("\\n", "\n")) })
+}
+
+fn tool(rest: &str) -> Result<Directive, String> {
+    let (name, input) = first_word(rest);
+    if name.is_empty() {
+        return Err("the name of a tool must follow".to_owned());
+    }
+    let input = if input.is_empty() { "{}" } else { input };
+    let input: Box<RawValue> =
+        serde_json::from_str(input).map_err(|error| format!("the input of {name} is not JSON: {error}"))?;
+    if !input.get().starts_with('{') {
+        return Err(format!("the input of {name} must be a JSON object"));
+    }
+    Ok(Directive::Tool { name: name.to_owned(), input })
+}
+
+fn error(rest: &str) -> Result<Directive, String> {
+    let (status, message) = first_word(rest);
+    let status = status
+        .parse::<u16>()
+        .ok()
+        .and_then(|status| StatusCode::from_u16(status).ok())
+        .filter(|status| status.as_u16() >= 400)
+        .ok_or("a status of 400 or more must follow")?;
+    let message = if message.is_empty() { "The script asked for this error." } else { message };
+    Ok(Directive::Error { status, message: message.to_owned() })
+}
+
+fn nothing(rest: &str, directive: Directive) -> Result<Directive, String> {
+    if rest.is_empty() { Ok(directive) } else { Err("nothing may follow".to_owned()) }
+}
+
+fn milliseconds(rest: &str) -> Result<Duration, String> {
+    rest.parse().map(Duration::from_millis).map_err(|_| "a number of milliseconds must follow".to_owned())
+}
+
+fn output_size(rest: &str) -> Result<usize, String> {
+    rest.parse()
+        .ok()
+        .filter(|size| (1..=MAX_OUTPUT).contains(size))
+        .ok_or_else(|| format!("a number from 1 to {MAX_OUTPUT} must follow"))
+}
+
+fn first_word(rest: &str) -> (&str, &str) {
+    let (word, rest) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    (word, rest.trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The directives of the act after so many results, in the form of a script.
+    fn act(text: &str, results: usize) -> String {
+        let act = Script::parse(text).unwrap().unwrap().act_after(results);
+        let words: Vec<String> = act
+            .directives
+            .iter()
+            .map(|directive| match directive {
+                Directive::Say(text) => format!("say {text}"),
+                Directive::Tool { name, .. } => format!("tool {name}"),
+                Directive::Pace(pace) => format!("pace {}", pace.as_millis()),
+                other => format!("{other:?}"),
+            })
+            .collect();
+        format!("{}@{}", words.join(", "), act.pace.as_millis())
+    }
+
+    #[test]
+    fn a_text_without_directives_is_no_script() {
+        for text in ["", "hi", "what a day!", "!important", "wow\n!\n! say", "see !say in the docs"] {
+            assert!(Script::parse(text).unwrap().is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn prose_between_directives_is_a_comment() {
+        assert_eq!(act("Please do this:\n  !say one\r\nand then\n!say two", 0), "say one, say two@0");
+    }
+
+    #[test]
+    fn a_script_goes_on_behind_the_calls_that_have_results() {
+        let script = "!pace 5\n!say a\n!tool A {}\n!tool B {}\n!say b\n!pace 7\n!tool C\n!say c";
+        assert_eq!(act(script, 0), "pace 5, say a, tool A, tool B@0");
+        assert_eq!(act(script, 2), "say b, pace 7, tool C@5");
+        assert_eq!(act(script, 3), "say c@7");
+        assert_eq!(act(script, 9), "say c@7");
+        assert_eq!(act("!tool A", 1), "@0");
+    }
+
+    #[test]
+    fn mistakes_are_told_with_their_line() {
+        for (text, told) in [
+            ("!say hi\n!sya there", "line 2: there is no directive !sya"),
+            ("!say", "line 1: a text must follow"),
+            ("x\n!wait soon", "line 2: a number of milliseconds must follow"),
+            ("!deltas 0", "line 1: a number from 1 to"),
+            ("!huge 99999999999", "line 1: a number from 1 to"),
+            ("!tool", "line 1: the name of a tool must follow"),
+            ("!tool Bash {", "line 1: the input of Bash is not JSON"),
+            ("!tool Bash [1]", "line 1: the input of Bash must be a JSON object"),
+            ("!error 200", "line 1: a status of 400 or more must follow"),
+            ("!cut now", "line 1: nothing may follow"),
+        ] {
+            let error = Script::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with(told), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_long_text_is_echoed_in_part() {
+        let Directive::Say(said) = Act::echo(&"ä".repeat(5000)).directives.remove(0) else { panic!() };
+        assert!(said.ends_with("ä…") && said.chars().count() < 1100);
+    }
+}

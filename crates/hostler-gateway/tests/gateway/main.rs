@@ -1,0 +1,12 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+//! The gateway over real HTTP on loopback, in front of the scripted model and of a small Messages API server.
+
+mod anthropic;
+mod auth;
+mod cancellation;
+mod docs;
+mod requests;
+mod scripted;
+mod secrets;
+mod support;
+mod usage;

@@ -1,0 +1,81 @@
+//! The upstream's key and the bearer are nowhere but where they belong.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use hostler_gateway::{AnthropicUpstream, GatewayConfig};
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::support::{Fixture, KEY, Reply, TestUpstream, short_message};
+
+/// Everything that was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[tokio::test]
+async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
+    // One thread runs everything here, so this subscriber sees it all.
+    let _guard = tracing::subscriber::set_default(subscriber);
+
+    let quoting = format!(r#"{{"type":"error","error":{{"type":"authentication_error","message":"bad key {KEY}"}}}}"#);
+    let (chunks, breaking) = Reply::stream();
+    let upstream = TestUpstream::start([
+        Reply::events(short_message()),
+        Reply::Whole(401, &[], quoting),
+        Reply::Whole(500, &[], format!("bad key {KEY}")),
+        breaking,
+    ])
+    .await;
+    let fixture = Fixture::anthropic(&upstream).await;
+    let mut shown = String::new();
+    for _ in 0..3 {
+        let response = fixture.stream("planted-prompt").await;
+        shown.push_str(&format!("{:?}", response.headers()));
+        shown.push_str(&response.text().await.unwrap());
+    }
+    chunks.send(Ok(short_message().swap_remove(0))).await.unwrap();
+    chunks.send(Err(std::io::Error::other("cut"))).await.unwrap();
+    shown.push_str(&fixture.stream("planted-prompt").await.text().await.unwrap());
+
+    let own_upstream = AnthropicUpstream::new(upstream.config());
+    shown.push_str(&format!(
+        "{:?} {:?} {:?} {own_upstream:?}",
+        fixture.gateway,
+        fixture.registration,
+        upstream.config()
+    ));
+    shown.push_str(&format!("{:?}", upstream.config().credential));
+    shown.push_str(&format!("{:?} {:?}", fixture.log, GatewayConfig::new(Arc::new(own_upstream))));
+    fixture.gateway.stop().await;
+
+    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(logged.contains("the upstream call failed"), "the log was captured");
+    assert!(shown.contains("bad key [redacted]"), "the quoted key was replaced");
+    let (nonce, _) = fixture.bearer().split_once('.').unwrap();
+    for (name, place) in [("log", &logged), ("answers", &shown)] {
+        for secret in [KEY, nonce, "planted-prompt"] {
+            assert!(!place.contains(secret), "{secret} is in the {name}");
+        }
+    }
+}

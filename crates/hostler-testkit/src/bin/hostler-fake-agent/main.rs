@@ -1,0 +1,95 @@
+//! A deterministic agent that speaks Claude Code's wire, for faults that the real one does not produce on demand.
+//!
+//! `FAKE_AGENT` chooses how it starts: nothing (normal), `exit-early:CODE:STDERR`, `hang-handshake`,
+//! `refuse-handshake`, `wrong-version`, `no-version` (says it only to `--version`), `root-refusal`.
+//!
+//! In a conversation the prompt's words are what it does: [`script::Step`]. A prompt without such a word is echoed.
+//!
+//! `FAKE_AGENT_LOG` names a file to which it appends its pid, arguments and environment as one JSON line;
+//! `FAKE_AGENT_PIDS` names the file to which `fork` writes the pid of the child that it leaves behind.
+//!
+//! Called with `supervise` it is a supervisor instead.
+
+#![forbid(unsafe_code)]
+
+mod conversation;
+mod input;
+mod script;
+mod store;
+mod wire;
+
+use std::env;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::conversation::Conversation;
+use crate::input::Input;
+
+/// What it says it is.
+const VERSION: &str = "2.1.325";
+
+fn main() -> ExitCode {
+    if env::args_os().nth(1).is_some_and(|first| first == "supervise") {
+        return hostler_process::supervise_main();
+    }
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode> {
+    log_start()?;
+    if env::args().any(|argument| argument == "--version") {
+        wire::print_text(&format!("{VERSION} (Claude Code)"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let behaviour = env::var("FAKE_AGENT").unwrap_or_default();
+    let mut words = behaviour.splitn(3, ':');
+    let mut version = Some(VERSION);
+    match words.next().unwrap_or_default() {
+        "exit-early" => {
+            let code = words.next().and_then(|code| code.parse().ok()).unwrap_or(1);
+            let _ = writeln!(std::io::stderr(), "{}", words.next().unwrap_or_default());
+            return Ok(ExitCode::from(code));
+        }
+        "root-refusal" => {
+            let refusal =
+                "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons";
+            let _ = writeln!(std::io::stderr(), "{refusal}");
+            return Ok(ExitCode::FAILURE);
+        }
+        "hang-handshake" => return Input::start().until_closed(),
+        "refuse-handshake" => {
+            let mut input = Input::start();
+            if let Some(request) = input.handshake()? {
+                wire::refuse(&request, "the handshake is not to my liking")?;
+            }
+            return input.until_closed();
+        }
+        "wrong-version" => version = Some("1.0.3"),
+        "no-version" => version = None,
+        _ => {}
+    }
+    let Some(store) = store::Store::open()? else { return Ok(ExitCode::FAILURE) };
+    Conversation::new(Input::start(), store, version).run()
+}
+
+fn log_start() -> Result<()> {
+    let Some(path) = env::var_os("FAKE_AGENT_LOG") else { return Ok(()) };
+    let text = |value: std::ffi::OsString| value.to_string_lossy().into_owned();
+    let record = json!({
+        "pid": std::process::id(),
+        "argv": env::args_os().map(text).collect::<Vec<_>>(),
+        "env": env::vars_os().map(|(name, value)| (text(name), text(value))).collect::<std::collections::BTreeMap<_, _>>(),
+    });
+    let mut log = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+    log.write_all(format!("{record}\n").as_bytes())?;
+    Ok(())
+}

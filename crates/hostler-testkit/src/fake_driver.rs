@@ -1,0 +1,207 @@
+//! A driver whose agents do exactly what a test says, for states that a real agent will not be in on request.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_driver::{
+    CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, OpenError, OpenErrorKind, OpenSpec,
+    Opened, PartId, PartKind, Prompt, ProviderInfo, StderrTail, TokenUsage, TurnOutcome,
+};
+use tokio::sync::{Notify, mpsc, oneshot};
+use uuid::Uuid;
+
+/// A driver whose starts and agents are in the test's hands.
+pub struct FakeDriver {
+    starts: mpsc::Sender<FakeStart>,
+    opens: Arc<AtomicUsize>,
+}
+
+/// Where a test meets the starts of its driver.
+pub struct FakeStarts {
+    queue: mpsc::Receiver<FakeStart>,
+    opens: Arc<AtomicUsize>,
+}
+
+/// An agent that somebody wants to open. Dropping it is a failed start.
+pub struct FakeStart {
+    /// What was asked for.
+    pub spec: OpenSpec,
+    answer: oneshot::Sender<Result<Opened, OpenError>>,
+}
+
+/// A live agent.
+pub struct FakeAgent {
+    /// What arrives as the agent's doing.
+    pub events: mpsc::Sender<DriverEvent>,
+    /// The prompts that were written to it.
+    pub prompts: mpsc::Receiver<String>,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    interrupts: AtomicUsize,
+    interrupted: Notify,
+    closed: AtomicBool,
+    closed_now: Notify,
+    close_mode: Mutex<Option<CloseMode>>,
+}
+
+impl FakeDriver {
+    /// A driver and the place where its starts arrive.
+    pub fn new() -> (Arc<Self>, FakeStarts) {
+        let (starts, queue) = mpsc::channel(64);
+        let opens = Arc::new(AtomicUsize::new(0));
+        (Arc::new(Self { starts, opens: Arc::clone(&opens) }), FakeStarts { queue, opens })
+    }
+}
+
+impl FakeStarts {
+    /// The next start.
+    pub async fn next(&mut self) -> FakeStart {
+        self.queue.recv().await.expect("the driver is alive")
+    }
+
+    /// How many starts there were.
+    pub fn count(&self) -> usize {
+        self.opens.load(Ordering::SeqCst)
+    }
+}
+
+impl Driver for FakeDriver {
+    fn describe(&self) -> ProviderInfo {
+        ProviderInfo {
+            id: "claude".to_owned(),
+            display_name: "Fake".to_owned(),
+            description: "An agent in the test's hands.".to_owned(),
+            default_model: "fake-model".to_owned(),
+        }
+    }
+
+    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
+        self.opens.fetch_add(1, Ordering::SeqCst);
+        let starts = self.starts.clone();
+        async move {
+            let (answer, result) = oneshot::channel();
+            let failed = || OpenError {
+                kind: OpenErrorKind::Other,
+                message: "the test dropped the start".to_owned(),
+                stderr: StderrTail::default(),
+            };
+            starts.send(FakeStart { spec, answer }).await.map_err(|_| failed())?;
+            result.await.map_err(|_| failed())?
+        }
+        .boxed()
+    }
+}
+
+impl FakeStart {
+    /// The handshake succeeds.
+    pub fn succeed(self) -> FakeAgent {
+        let (events, receiver) = mpsc::channel(4096);
+        let (prompt_sender, prompts) = mpsc::channel(64);
+        let state = Arc::new(State::default());
+        let connection = FakeConnection { prompts: prompt_sender, state: Arc::clone(&state) };
+        let facts = ConnectionFacts { pid: 4_000_000, version: Some("0.0.0-fake".to_owned()) };
+        let opened = Opened { connection: Box::new(connection), events: receiver, facts };
+        // The one who wanted it may have given up.
+        let _ = self.answer.send(Ok(opened));
+        FakeAgent { events, prompts, state }
+    }
+
+    /// The start fails.
+    pub fn fail(self, kind: OpenErrorKind, message: &str, stderr: &str) {
+        let stderr = StderrTail::from_redacted(stderr);
+        let _ = self.answer.send(Err(OpenError { kind, message: message.to_owned(), stderr }));
+    }
+
+    /// Whether the one who wanted the agent has given up.
+    pub fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    /// Waits until the one who wanted the agent has given up.
+    pub async fn abandoned(&mut self) {
+        self.answer.closed().await;
+    }
+}
+
+impl FakeAgent {
+    /// Something happens.
+    pub async fn emit(&self, event: DriverEvent) {
+        // A closed channel means that the host no longer listens, which some tests provoke.
+        let _ = self.events.send(event).await;
+    }
+
+    /// A whole plain answer: one text part in two deltas, usage, end.
+    pub async fn answer(&self, part: u64, first: &str, second: &str) {
+        let id = PartId(part);
+        self.emit(DriverEvent::PartStarted { part: id, kind: PartKind::Text }).await;
+        self.emit(DriverEvent::Delta { part: id, text: first.to_owned() }).await;
+        self.emit(DriverEvent::Delta { part: id, text: second.to_owned() }).await;
+        self.emit(DriverEvent::Usage(TokenUsage { input: 10, output: 2, ..TokenUsage::default() })).await;
+        self.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    }
+
+    /// The next prompt.
+    pub async fn prompt(&mut self) -> String {
+        self.prompts.recv().await.expect("a prompt")
+    }
+
+    /// The process ends by itself.
+    pub async fn die(self, status: &str, stderr: &str) {
+        let stderr = StderrTail::from_redacted(stderr);
+        self.emit(DriverEvent::Gone { status: status.to_owned(), stderr }).await;
+    }
+
+    /// Waits for an interrupt.
+    pub async fn interrupted(&self) {
+        while self.state.interrupts.load(Ordering::SeqCst) == 0 {
+            self.state.interrupted.notified().await;
+        }
+    }
+
+    /// Waits until the connection was closed, and tells how.
+    pub async fn closed(&self) -> CloseMode {
+        while !self.state.closed.load(Ordering::SeqCst) {
+            self.state.closed_now.notified().await;
+        }
+        self.state.close_mode.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(CloseMode::Now)
+    }
+
+    /// Whether the connection was closed.
+    pub fn is_closed(&self) -> bool {
+        self.state.closed.load(Ordering::SeqCst)
+    }
+}
+
+struct FakeConnection {
+    prompts: mpsc::Sender<String>,
+    state: Arc<State>,
+}
+
+impl Connection for FakeConnection {
+    fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
+        async move {
+            let text = prompt.expose().to_owned();
+            self.prompts.send(text).await.map_err(|_| ConnectionError::Gone(None))?;
+            Ok(Uuid::new_v4())
+        }
+        .boxed()
+    }
+
+    fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        self.state.interrupts.fetch_add(1, Ordering::SeqCst);
+        self.state.interrupted.notify_one();
+        async { Ok(()) }.boxed()
+    }
+
+    fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {
+        *self.state.close_mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
+        self.state.closed.store(true, Ordering::SeqCst);
+        self.state.closed_now.notify_one();
+        async {}.boxed()
+    }
+}

@@ -1,0 +1,13 @@
+//! Test kit: fake agent, AHP client transports, process and secret checks.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "used by tests only, where a panic is the report"
+)]
+
+pub mod fake_agent;
+pub mod fake_driver;
+pub mod peer;
+pub mod processes;

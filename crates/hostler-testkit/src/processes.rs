@@ -1,0 +1,95 @@
+//! Looking at processes from outside, the way a user with `ps` would.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A process, as `/proc` shows it.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent's id.
+    pub parent: u32,
+    /// Its command line, joined by blanks.
+    pub command: String,
+}
+
+/// Every process that can be seen, zombies left out.
+pub fn all() -> Vec<Process> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(read).collect()
+}
+
+/// All descendants of a process.
+pub fn descendants(pid: u32) -> Vec<Process> {
+    let mut children: HashMap<u32, Vec<Process>> = HashMap::new();
+    for process in all() {
+        children.entry(process.parent).or_default().push(process);
+    }
+    let mut found = Vec::new();
+    let mut queue = vec![pid];
+    while let Some(parent) = queue.pop() {
+        for process in children.remove(&parent).unwrap_or_default() {
+            queue.push(process.pid);
+            found.push(process);
+        }
+    }
+    found
+}
+
+/// The agents that a host has started: what its supervisors run. (An agent may rewrite its own command line.)
+pub fn agents(host: u32) -> Vec<Process> {
+    let supervisors: Vec<_> = supervisors(host).into_iter().map(|process| process.pid).collect();
+    let tree = descendants(host).into_iter();
+    tree.filter(|process| supervisors.contains(&process.parent)).collect()
+}
+
+/// The supervisors that a host has started.
+pub fn supervisors(host: u32) -> Vec<Process> {
+    descendants(host).into_iter().filter(|process| process.command.ends_with(" supervise")).collect()
+}
+
+/// Whether a process is alive (a zombie is not).
+pub fn is_alive(pid: u32) -> bool {
+    read(pid).is_some()
+}
+
+/// The environment that a process was started with.
+pub fn environment(pid: u32) -> Vec<String> {
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    bytes.split(|byte| *byte == 0).map(|entry| String::from_utf8_lossy(entry).into_owned()).collect()
+}
+
+/// Waits until none of the processes is alive; answers those that still are after five seconds.
+pub async fn survivors(pids: &[u32]) -> Vec<Process> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        let alive: Vec<_> = pids.iter().filter_map(|pid| read(*pid)).collect();
+        if alive.is_empty() || Instant::now() > deadline {
+            return alive;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// How many descriptors a process has open.
+pub fn descriptors(pid: u32) -> usize {
+    std::fs::read_dir(PathBuf::from(format!("/proc/{pid}/fd"))).map(Iterator::count).unwrap_or_default()
+}
+
+fn read(pid: u32) -> Option<Process> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name may hold anything, so the fields are counted from its closing parenthesis.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    let parent = fields.next()?.parse().ok()?;
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = command.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let command = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    Some(Process { pid, parent, command })
+}

@@ -1,0 +1,183 @@
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hostler_driver::{CloseMode, Connection, ConnectionError, DriverEvent, Prompt};
+use hostler_process::{AgentProcess, AgentStdin, ProcessHandle};
+use secrecy::SecretString;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+use crate::control::Requests;
+use crate::mapping::Mapper;
+use crate::prompt;
+use crate::pump::Pump;
+use crate::stats::Counters;
+use crate::transcript::Transcripts;
+use crate::wire::{HostMessage, HostRequest};
+
+/// Events that may wait for the engine. A full queue holds the agent back; it is never dropped while the connection
+/// is wanted.
+const EVENT_QUEUE: usize = 1024;
+
+/// Lines that may wait for the agent to read. An agent that reads nothing any more is ended.
+const LINE_QUEUE: usize = 256;
+
+/// A live Claude Code process. Dropping it ends the process and everything it started.
+pub(crate) struct ClaudeConnection {
+    shared: Arc<Shared>,
+    lines: mpsc::Sender<Outgoing>,
+    handle: ProcessHandle,
+    tasks: TaskTracker,
+    hurry: CancellationToken,
+    _hurry_on_drop: DropGuard,
+}
+
+/// What the connection and its pump both see.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    pub(crate) requests: Requests,
+    mapper: Mutex<Mapper>,
+    /// How the process ended.
+    pub(crate) ended: OnceLock<String>,
+}
+
+impl Shared {
+    /// Never held across an await.
+    pub(crate) fn mapper(&self) -> std::sync::MutexGuard<'_, Mapper> {
+        self.mapper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Something for the agent's standard input.
+pub(crate) enum Outgoing {
+    /// A line; whoever wants to know hears when it was written.
+    Line { line: Vec<u8>, written: Option<oneshot::Sender<std::io::Result<()>>> },
+    /// Nothing follows.
+    End,
+}
+
+impl ClaudeConnection {
+    /// Takes over a process: one task writes, one reads.
+    pub(crate) fn start(
+        process: AgentProcess,
+        transcripts: Transcripts,
+        bearer: SecretString,
+        counters: Arc<Counters>,
+    ) -> (Self, mpsc::Receiver<DriverEvent>) {
+        let AgentProcess { stdin, stdout, handle } = process;
+        let shared = Arc::new(Shared::default());
+        let hurry = CancellationToken::new();
+        let gone = CancellationToken::new();
+        let (lines, queued) = mpsc::channel(LINE_QUEUE);
+        let (sender, events) = mpsc::channel(EVENT_QUEUE + 1);
+        let pump = Pump {
+            shared: shared.clone(),
+            stdout,
+            handle: handle.clone(),
+            lines: lines.clone(),
+            last_event: sender.clone().try_reserve_owned().ok(),
+            events: sender,
+            counters,
+            transcripts,
+            bearer,
+        };
+        let tasks = TaskTracker::new();
+        tasks.spawn(write_lines(stdin, queued, gone.clone()));
+        tasks.spawn(pump.run(hurry.clone(), gone.drop_guard()));
+        tasks.close();
+        let _hurry_on_drop = hurry.clone().drop_guard();
+        (Self { shared, lines, handle, tasks, hurry, _hurry_on_drop }, events)
+    }
+
+    /// Asks the agent and waits for its answer, or for its end.
+    pub(crate) async fn request(&self, request: HostRequest) -> Result<Option<Box<RawValue>>, ConnectionError> {
+        let answer = self.ask(request).await?;
+        match answer.await {
+            Ok(answer) => answer.map_err(ConnectionError::Refused),
+            Err(_) => Err(self.gone()),
+        }
+    }
+
+    async fn ask(&self, request: HostRequest) -> Result<oneshot::Receiver<crate::control::Answer>, ConnectionError> {
+        let (request_id, answer) = self.shared.requests.register();
+        self.queue(&HostMessage::ControlRequest { request_id: &request_id, request }, None).await?;
+        Ok(answer)
+    }
+
+    async fn queue(
+        &self,
+        message: &HostMessage<'_>,
+        written: Option<oneshot::Sender<std::io::Result<()>>>,
+    ) -> Result<(), ConnectionError> {
+        let line = message.to_line().map_err(|error| ConnectionError::Refused(error.to_string()))?;
+        self.lines.send(Outgoing::Line { line, written }).await.map_err(|_| self.gone())
+    }
+
+    fn gone(&self) -> ConnectionError {
+        ConnectionError::Gone(self.shared.ended.get().cloned())
+    }
+}
+
+impl Connection for ClaudeConnection {
+    fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
+        async move {
+            let id = Uuid::new_v4();
+            let text = prompt::defused(prompt.expose());
+            // Before it is written: the turn may begin before we hear that it was.
+            self.shared.mapper().prompt_sent(id);
+            let (written, outcome) = oneshot::channel();
+            self.queue(&HostMessage::prompt(&text, id), Some(written)).await?;
+            match outcome.await {
+                Ok(Ok(())) => Ok(id),
+                Ok(Err(_)) | Err(_) => Err(self.gone()),
+            }
+        }
+        .boxed()
+    }
+
+    fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        // The answer says nothing that the turn's end does not, and an agent that hangs gives none.
+        async move { self.ask(HostRequest::Interrupt).await.map(drop) }.boxed()
+    }
+
+    fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {
+        async move {
+            match mode {
+                CloseMode::Graceful => {
+                    // If the queue is full the agent does not read, and politeness is lost on it.
+                    let _ = self.lines.try_send(Outgoing::End);
+                    self.handle.close(hostler_process::CloseMode::Graceful).await;
+                }
+                CloseMode::Now => {
+                    self.hurry.cancel();
+                    self.handle.close(hostler_process::CloseMode::Now).await;
+                }
+            }
+            // From here on nobody waits for a slow reader of the events.
+            self.hurry.cancel();
+            self.tasks.wait().await;
+        }
+        .boxed()
+    }
+}
+
+/// Writes lines in their order until the input is ended or the process is gone.
+async fn write_lines(stdin: AgentStdin, mut queued: mpsc::Receiver<Outgoing>, gone: CancellationToken) {
+    let write = async {
+        let mut stdin = stdin;
+        while let Some(Outgoing::Line { line, written }) = queued.recv().await {
+            let outcome = stdin.write_line(&line).await;
+            if let Some(written) = written {
+                // Whoever asked may have stopped to care.
+                let _ = written.send(outcome);
+            }
+        }
+        stdin.close();
+    };
+    // An agent that does not read would hold a write for ever.
+    gone.run_until_cancelled(write).await;
+}

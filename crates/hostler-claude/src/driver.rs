@@ -1,0 +1,108 @@
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hostler_driver::{Driver, OpenError, OpenSpec, Opened, ProviderInfo};
+use hostler_process::SupervisorCommand;
+
+use crate::Executable;
+use crate::open;
+use crate::stats::{Counters, WireStats};
+use crate::version::{Version, VersionCache};
+
+/// How long a handshake may take: cold caches and slow disks included.
+pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What the driver needs to know about this host.
+#[derive(Clone)]
+pub struct ClaudeConfig {
+    /// What is started.
+    pub executable: Executable,
+    /// The host's own environment.
+    pub host_environment: Vec<(OsString, OsString)>,
+    /// Names of variables that hold an upstream's credential: no agent may see them.
+    pub upstream_credentials: Vec<OsString>,
+    /// What the configuration adds to every agent's environment.
+    pub agent_env: Vec<(OsString, OsString)>,
+    /// What is put between the host and its agents.
+    pub supervisor: SupervisorCommand,
+    /// Where the conversations' locks are.
+    pub runtime_dir: PathBuf,
+    /// How this host names itself to others that want one of its conversations.
+    pub holder: String,
+    /// How long a handshake may take.
+    pub handshake_timeout: Duration,
+    /// The oldest version that is driven.
+    pub min_version: Version,
+    /// The model that is used when a message names none.
+    pub default_model: String,
+}
+
+impl ClaudeConfig {
+    /// A configuration with the usual timeout, version and model, and an empty environment.
+    pub fn new(executable: Executable, supervisor: SupervisorCommand, runtime_dir: PathBuf) -> Self {
+        Self {
+            executable,
+            host_environment: Vec::new(),
+            upstream_credentials: Vec::new(),
+            agent_env: Vec::new(),
+            supervisor,
+            runtime_dir,
+            holder: "another Hostler".to_owned(),
+            handshake_timeout: DEFAULT_HANDSHAKE_TIMEOUT,
+            min_version: Version::oldest_tested(),
+            default_model: "claude-sonnet-4-5".to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for ClaudeConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The environments hold secrets.
+        f.debug_struct("ClaudeConfig")
+            .field("executable", &self.executable)
+            .field("runtime_dir", &self.runtime_dir)
+            .field("handshake_timeout", &self.handshake_timeout)
+            .field("min_version", &self.min_version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Drives Claude Code.
+#[derive(Debug)]
+pub struct ClaudeDriver {
+    config: Arc<ClaudeConfig>,
+    versions: Arc<VersionCache>,
+    counters: Arc<Counters>,
+}
+
+impl ClaudeDriver {
+    /// A driver for one executable.
+    pub fn new(config: ClaudeConfig) -> Self {
+        Self { config: Arc::new(config), versions: Arc::default(), counters: Arc::default() }
+    }
+
+    /// What its connections have read and skipped. Unknown and sub-agent messages are added when a connection ends.
+    pub fn stats(&self) -> WireStats {
+        self.counters.snapshot()
+    }
+}
+
+impl Driver for ClaudeDriver {
+    fn describe(&self) -> ProviderInfo {
+        ProviderInfo {
+            id: "claude".to_owned(),
+            display_name: "Claude Code".to_owned(),
+            description: "Anthropic's coding agent, run by the real Claude Code executable.".to_owned(),
+            default_model: self.config.default_model.clone(),
+        }
+    }
+
+    fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
+        open::open(self.config.clone(), self.versions.clone(), self.counters.clone(), spec).boxed()
+    }
+}

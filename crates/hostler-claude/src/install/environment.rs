@@ -1,0 +1,103 @@
+//! What npm and a verification run see of the user's environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// The environment that the program was started with, passed in by `main`.
+#[derive(Clone, Default)]
+pub(super) struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    pub(super) fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        Self(variables.into_iter().collect())
+    }
+
+    pub(super) fn path(&self) -> &OsStr {
+        self.0.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str)
+    }
+
+    /// npm needs the user's proxies, certificates and npm settings, but nobody's model credentials.
+    pub(super) fn for_npm(&self, node: &Path) -> BTreeMap<OsString, OsString> {
+        let mut variables: BTreeMap<_, _> = self
+            .0
+            .iter()
+            .filter(|(name, _)| !is_withheld(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        variables.insert("PATH".into(), self.path_with(node));
+        variables
+    }
+
+    /// A verification run sees a home of its own and nothing else.
+    pub(super) fn for_verification(&self, scratch: &Path, node: &Path) -> BTreeMap<OsString, OsString> {
+        let mut variables = BTreeMap::new();
+        variables.insert("PATH".into(), self.path_with(node));
+        for name in ["HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "TMPDIR"] {
+            variables.insert(name.into(), scratch.into());
+        }
+        variables.insert("DISABLE_AUTOUPDATER".into(), "1".into());
+        variables.insert("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC".into(), "1".into());
+        variables
+    }
+
+    /// npm is a script that asks for `node`: the one that we found must be the one that it finds.
+    fn path_with(&self, node: &Path) -> OsString {
+        let own = node.parent().map(Path::to_path_buf);
+        let joined = std::env::join_paths(own.into_iter().chain(std::env::split_paths(self.path())));
+        joined.unwrap_or_else(|_| self.path().to_owned())
+    }
+}
+
+fn is_withheld(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    ["ANTHROPIC_", "CLAUDE", "HOSTLER_", "VSCODE_", "ELECTRON_", "OPENAI_", "COPILOT_", "GITHUB_COPILOT_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        || name == "NODE_OPTIONS"
+        || name.ends_with("_API_KEY")
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Environment({} variables)", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment() -> Environment {
+        let variables = [
+            ("PATH", "/bin"),
+            ("HOME", "/home/somebody"),
+            ("HTTPS_PROXY", "http://proxy"),
+            ("ANTHROPIC_API_KEY", "secret"),
+            ("HOSTLER_UPSTREAM_KEY", "secret"),
+            ("SOME_API_KEY", "secret"),
+            ("NODE_OPTIONS", "--require=evil"),
+        ];
+        Environment::new(variables.map(|(name, value)| (name.into(), value.into())))
+    }
+
+    #[test]
+    fn npm_sees_proxies_but_no_credentials() {
+        let seen = environment().for_npm(Path::new("/opt/node/bin/node"));
+        let names: Vec<_> = seen.keys().map(|name| name.to_string_lossy()).collect();
+        assert_eq!(names, ["HOME", "HTTPS_PROXY", "PATH"]);
+        assert_eq!(seen.get(OsStr::new("PATH")), Some(&"/opt/node/bin:/bin".into()));
+    }
+
+    #[test]
+    fn a_verification_run_does_not_see_the_user_s_home() {
+        let seen = environment().for_verification(Path::new("/scratch"), Path::new("/opt/node/bin/node"));
+        assert_eq!(seen.get(OsStr::new("HOME")), Some(&"/scratch".into()));
+        assert!(!seen.contains_key(OsStr::new("HTTPS_PROXY")));
+    }
+
+    #[test]
+    fn its_debug_form_shows_no_values() {
+        assert_eq!(format!("{:?}", environment()), "Environment(7 variables)");
+    }
+}

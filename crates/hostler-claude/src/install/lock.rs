@@ -1,0 +1,39 @@
+//! One installer per build at a time, across processes.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// How often a waiting installer asks again. A blocking wait could not be cancelled.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+/// The exclusive right to install one build; free again when dropped or when its process dies.
+#[derive(Debug)]
+pub(super) struct BuildLock(File);
+
+impl BuildLock {
+    /// Waits for the lock; `waiting` is called once if somebody else has it.
+    pub(super) async fn acquire(path: &Path, waiting: impl FnOnce()) -> io::Result<Self> {
+        let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(path)?.into_file();
+        let mut waiting = Some(waiting);
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Self(file)),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            if let Some(tell) = waiting.take() {
+                tell();
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// The lock as a child's stdin. The child reads nothing from it, but keeps it locked as long as it lives: when we are
+    /// killed, the next installer waits until the npm that we left behind has stopped writing.
+    pub(super) fn as_stdin(&self) -> io::Result<Stdio> {
+        Ok(Stdio::from(self.0.try_clone()?))
+    }
+}

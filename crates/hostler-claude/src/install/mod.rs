@@ -1,0 +1,181 @@
+//! Managed installs of Claude Code: the pinned builds, fetched by npm into the cache directory.
+//!
+//! An install is staged beside its final place, verified by running it, and moved there in one step. A final directory
+//! with a marker is therefore always whole, and whatever else lies around is of an installer that was stopped; the next
+//! one removes it.
+//!
+//! **Architecture Invariant:** versions and packages are named in [`pins`] alone; nothing here reads the process
+//! environment.
+
+mod child;
+mod diagnosis;
+mod environment;
+mod failure;
+mod layout;
+mod lock;
+mod lookup;
+mod npm;
+pub mod pins;
+mod platform;
+mod verify;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hostler_driver::{InstallError, InstallProgress, Installed, Installer, ProgressSink};
+
+pub use self::lookup::find_on_path;
+pub use self::pins::{Build, Pin};
+pub use self::platform::{Arch, Libc, Os, Platform};
+
+use self::diagnosis::Context;
+use self::environment::Environment;
+use self::layout::Layout;
+use self::lock::BuildLock;
+use self::npm::NpmInstall;
+use self::verify::Verification;
+
+/// What an installer needs to know of its surroundings.
+#[derive(Clone)]
+pub struct InstallerConfig {
+    /// Hostler's cache directory, shared by all state directories.
+    pub cache_dir: PathBuf,
+    /// npm, if there is one.
+    pub npm: Option<PathBuf>,
+    /// Node.js, if there is one.
+    pub node: Option<PathBuf>,
+    /// The machine to install for.
+    pub platform: Platform,
+    /// The environment that the program was started with.
+    pub env: Vec<(OsString, OsString)>,
+}
+
+impl InstallerConfig {
+    /// For this machine: npm and Node.js are looked up on the `PATH` of `env`.
+    pub fn for_this_machine(cache_dir: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
+        let environment = Environment::new(env.iter().cloned());
+        let (npm, node) = (find_on_path("npm", environment.path()), find_on_path("node", environment.path()));
+        Self { cache_dir, npm, node, platform: Platform::of_this_machine(Path::new("/")), env }
+    }
+}
+
+impl std::fmt::Debug for InstallerConfig {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InstallerConfig")
+            .field("cache_dir", &self.cache_dir)
+            .field("npm", &self.npm)
+            .field("node", &self.node)
+            .field("platform", &self.platform)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Installs the pinned builds of Claude Code.
+#[derive(Debug, Clone)]
+pub struct ClaudeInstaller(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    npm: Option<PathBuf>,
+    node: Option<PathBuf>,
+    platform: Platform,
+    environment: Environment,
+    layout: Layout,
+}
+
+impl ClaudeInstaller {
+    /// An installer; touches nothing yet.
+    pub fn new(config: InstallerConfig) -> Self {
+        let InstallerConfig { cache_dir, npm, node, platform, env } = config;
+        let layout = Layout::new(&cache_dir, platform.clone());
+        Self(Arc::new(Inner { npm, node, platform, environment: Environment::new(env), layout }))
+    }
+}
+
+impl Installer for ClaudeInstaller {
+    fn provider(&self) -> &'static str {
+        "claude"
+    }
+
+    fn builds(&self) -> Vec<String> {
+        Build::ALL.map(|build| build.as_str().to_owned()).into()
+    }
+
+    fn pinned(&self, build: &str) -> Option<String> {
+        Build::from_name(build).map(|build| build.pin().version.to_owned())
+    }
+
+    fn installed(&self, build: &str) -> Option<Installed> {
+        self.0.layout.installed(Build::from_name(build)?)
+    }
+
+    fn install(&self, build: &str, progress: ProgressSink) -> BoxFuture<'static, Result<Installed, InstallError>> {
+        let (inner, name) = (Arc::clone(&self.0), build.to_owned());
+        Box::pin(async move {
+            let build = Build::from_name(&name).ok_or_else(|| failure::unknown_build(&name))?;
+            inner.install(build, &progress).await
+        })
+    }
+}
+
+impl Inner {
+    async fn install(&self, build: Build, progress: &ProgressSink) -> Result<Installed, InstallError> {
+        if let Some(installed) = self.layout.installed(build) {
+            return Ok(installed);
+        }
+        let pin = build.pin();
+        let (Some(spec), Some(executable)) = (pin.spec(&self.platform), pin.executable(&self.platform)) else {
+            return Err(failure::unsupported(&self.platform));
+        };
+        let npm = self.npm.as_deref().ok_or_else(|| failure::tool_missing("npm", build))?;
+        let node = self.node.as_deref().ok_or_else(|| failure::tool_missing("Node.js (node)", build))?;
+
+        let root = self.layout.root();
+        let file = |what| move |error: io::Error| failure::file(what, &error, root, build);
+        fs_err::create_dir_all(root).map_err(file("create its cache directory"))?;
+        let lock = BuildLock::acquire(&self.layout.lock_file(build), || progress(InstallProgress::Waiting))
+            .await
+            .map_err(file("lock its cache directory"))?;
+        if let Some(installed) = self.layout.installed(build) {
+            return Ok(installed);
+        }
+
+        let staging = self
+            .blocking(move |layout| layout.sweep(build).and_then(|()| layout.stage(build)))
+            .await
+            .map_err(file("prepare its cache directory"))?;
+        let tree = staging.tree();
+        let context = Context { build, platform: &self.platform, spec: &spec, cache: root };
+        NpmInstall { npm, node, environment: &self.environment, prefix: &tree, lock: &lock, context }
+            .run(|bytes| {
+                let total = pin.about_bytes;
+                progress(InstallProgress::Fetching { done: bytes.min(total), total });
+            })
+            .await?;
+
+        progress(InstallProgress::Verifying);
+        Verification {
+            build,
+            platform: &self.platform,
+            executable: &tree.join(executable),
+            node,
+            scratch: &staging.scratch(),
+            environment: &self.environment,
+        }
+        .run()
+        .await?;
+        self.blocking(move |layout| layout.publish(build, &staging)).await.map_err(file("finish the install"))
+    }
+
+    /// File work that can take a while, off the runtime's threads.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Layout) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let layout = self.layout.clone();
+        tokio::task::spawn_blocking(move || work(&layout)).await.map_err(io::Error::other)?
+    }
+}

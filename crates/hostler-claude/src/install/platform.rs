@@ -1,0 +1,141 @@
+//! Which machine an install is for.
+
+use std::fmt;
+use std::path::Path;
+
+/// A machine, as far as a choice of package needs to know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Platform {
+    /// The operating system.
+    pub os: Os,
+    /// The processor.
+    pub arch: Arch,
+    /// The C library; matters on Linux only.
+    pub libc: Libc,
+}
+
+/// An operating system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Os {
+    /// Linux.
+    Linux,
+    /// macOS.
+    MacOs,
+    /// Windows.
+    Windows,
+    /// One that no native build exists for, by Rust's name.
+    Other(String),
+}
+
+/// A processor architecture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Arch {
+    /// x86-64.
+    X64,
+    /// 64-bit ARM.
+    Arm64,
+    /// One that no native build exists for, by Rust's name.
+    Other(String),
+}
+
+/// A C library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Libc {
+    /// The GNU one, or whatever the system has outside Linux.
+    Glibc,
+    /// musl, as on Alpine.
+    Musl,
+}
+
+impl Platform {
+    /// The machine this program was built for; `root` is where its C library is looked for (`/`).
+    pub fn of_this_machine(root: &Path) -> Self {
+        let os = match std::env::consts::OS {
+            "linux" => Os::Linux,
+            "macos" => Os::MacOs,
+            "windows" => Os::Windows,
+            other => Os::Other(other.to_owned()),
+        };
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => Arch::X64,
+            "aarch64" => Arch::Arm64,
+            other => Arch::Other(other.to_owned()),
+        };
+        let libc = Libc::found_below(root);
+        Self { os, arch, libc }
+    }
+
+    /// How npm's packages of native builds name this platform.
+    pub(super) fn native_suffix(&self) -> Option<String> {
+        let os = match self.os {
+            Os::Linux => "linux",
+            Os::MacOs => "darwin",
+            Os::Windows => "win32",
+            Os::Other(_) => return None,
+        };
+        let arch = match self.arch {
+            Arch::X64 => "x64",
+            Arch::Arm64 => "arm64",
+            Arch::Other(_) => return None,
+        };
+        let libc = if self.os == Os::Linux && self.libc == Libc::Musl { "-musl" } else { "" };
+        Some(format!("{os}-{arch}{libc}"))
+    }
+}
+
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let os = match &self.os {
+            Os::Linux => "Linux",
+            Os::MacOs => "macOS",
+            Os::Windows => "Windows",
+            Os::Other(name) => name,
+        };
+        let arch = match &self.arch {
+            Arch::X64 => "x64",
+            Arch::Arm64 => "arm64",
+            Arch::Other(name) => name,
+        };
+        write!(f, "{os} on {arch}")
+    }
+}
+
+impl Libc {
+    /// Looks at the disk rather than at how we were compiled: a static build of ours runs on either.
+    fn found_below(root: &Path) -> Self {
+        const GLIBC: [&str; 2] = ["lib64/ld-linux-x86-64.so.2", "lib/ld-linux-aarch64.so.1"];
+        const MUSL: [&str; 2] = ["lib/ld-musl-x86_64.so.1", "lib/ld-musl-aarch64.so.1"];
+        let any = |loaders: [&str; 2]| loaders.iter().any(|loader| root.join(loader).exists());
+        if any(MUSL) && !any(GLIBC) { Self::Musl } else { Self::Glibc }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn libc_with(loaders: &[&str]) -> Libc {
+        let root = tempfile::tempdir().unwrap();
+        for loader in loaders {
+            let path = root.path().join(loader);
+            fs_err::create_dir_all(path.parent().unwrap()).unwrap();
+            fs_err::write(path, "").unwrap();
+        }
+        Platform::of_this_machine(root.path()).libc
+    }
+
+    #[test]
+    fn musl_is_chosen_only_where_it_is_the_system_s_only_library() {
+        assert_eq!(libc_with(&[]), Libc::Glibc);
+        assert_eq!(libc_with(&["lib/ld-musl-x86_64.so.1"]), Libc::Musl);
+        assert_eq!(libc_with(&["lib/ld-musl-aarch64.so.1"]), Libc::Musl);
+        assert_eq!(libc_with(&["lib/ld-musl-x86_64.so.1", "lib64/ld-linux-x86-64.so.2"]), Libc::Glibc);
+    }
+
+    #[test]
+    fn a_platform_without_a_native_build_has_no_suffix() {
+        let riscv = Platform { os: Os::Linux, arch: Arch::Other("riscv64".into()), libc: Libc::Glibc };
+        assert_eq!(riscv.native_suffix(), None);
+        assert_eq!(riscv.to_string(), "Linux on riscv64");
+    }
+}

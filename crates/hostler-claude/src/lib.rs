@@ -1,0 +1,39 @@
+//! Drives the real Claude Code executable: wire types, control protocol, event mapping, managed installs.
+//!
+//! ```text
+//!   ClaudeDriver::open ── options ──► hostler-process ──► claude
+//!                                        │ lines
+//!         Connection ◄── writer task ◄───┤
+//!         events     ◄── pump task ◄─────┘  wire → control (answers) and mapping (events)
+//! ```
+//!
+//! * [`wire`]: one line of NDJSON as a type, both ways.
+//! * [`mapping`]: from messages to driver events; pure.
+//! * [`ClaudeDriver`]: everything about starting an agent and talking to it.
+//! * [`install`]: the managed builds.
+//!
+//! **Architecture Invariant:** this is the only crate that knows Claude Code's words. It knows nothing of AHP, clients
+//! or the engine, and it reads no environment variable: what it needs is in [`ClaudeConfig`].
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod control;
+mod driver;
+mod executable;
+mod failure;
+pub mod install;
+pub mod mapping;
+mod open;
+mod options;
+mod prompt;
+mod pump;
+mod stats;
+mod transcript;
+mod version;
+pub mod wire;
+
+pub use driver::{ClaudeConfig, ClaudeDriver, DEFAULT_HANDSHAKE_TIMEOUT};
+pub use executable::Executable;
+pub use stats::WireStats;
+pub use version::Version;

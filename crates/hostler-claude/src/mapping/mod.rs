@@ -1,0 +1,399 @@
+//! From the agent's messages to [`DriverEvent`]s: a state machine without I/O, clock or channel.
+//!
+//! Rules that it keeps:
+//! * a part starts before its deltas, a tool call before everything about it, usage comes before the turn's end;
+//! * a whole assistant block adds exactly what was not streamed under the same message id and block;
+//! * a turn begins before and ends after everything in it, and no tool call stays open behind its end;
+//! * `is_error` decides whether a turn failed, not the result's subtype.
+//!
+//! **Architecture Invariant:** nothing here knows of processes, request ids or files.
+
+mod outcome;
+mod resume;
+mod streamed;
+mod tools;
+mod usage;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use hostler_driver::{ApiErrorCategory, DriverEvent, PartId, PartKind, ToolOutcome, Unsolicited};
+use uuid::Uuid;
+
+use crate::wire::{
+    ApiRetry, AssistantMessage, Block, BlockDelta, BlockStart, Content, Init, StreamEvent, StreamLine, SystemMessage,
+    TurnResult, UserMessage, WireMessage,
+};
+
+use self::resume::Resume;
+use self::streamed::{Missing, Streamed, StreamedKind};
+use self::tools::Tools;
+use self::usage::TurnUsage;
+
+/// Said when a stream was cut and the agent begins its answer again.
+pub const CUT_NOTICE: &str = "The connection to the model was cut; the agent starts its answer again.";
+
+/// Turns one conversation's messages into events.
+#[derive(Debug, Default)]
+pub struct Mapper {
+    turn: Option<Turn>,
+    streamed: Streamed,
+    tools: Tools,
+    resume: Resume,
+    /// Prompts that were written and that no turn has answered yet.
+    outstanding: Vec<Uuid>,
+    parts: u64,
+    skipped: Skipped,
+}
+
+/// What was read and not shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// Messages of a type or shape that we do not know.
+    pub unknown: u64,
+    /// Messages of sub-agents.
+    pub sub_agent: u64,
+    /// Tool results without a call, deltas without a block.
+    pub orphaned: u64,
+}
+
+/// What is known about the running turn.
+#[derive(Debug, Default)]
+struct Turn {
+    /// Whether it has shown anything.
+    produced: bool,
+    usage: TurnUsage,
+}
+
+type Events = Vec<DriverEvent>;
+
+impl Mapper {
+    /// A mapper for a new connection.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A prompt was written: the next turn is (or may be) its answer.
+    pub fn prompt_sent(&mut self, id: Uuid) {
+        self.outstanding.push(id);
+    }
+
+    /// We refused a call: its result will be a denial.
+    pub fn denied(&mut self, tool_use_id: &str) {
+        self.tools.deny(tool_use_id);
+    }
+
+    /// The transcript of a conversation exists: it is continued by its path from now on.
+    pub fn transcript_found(&mut self, session_id: &str, path: PathBuf) {
+        self.resume.transcript_found(session_id, path);
+    }
+
+    /// What was skipped so far.
+    pub fn skipped(&self) -> Skipped {
+        self.skipped
+    }
+
+    /// What a message means.
+    pub fn on_message(&mut self, message: &WireMessage<'_>) -> Vec<DriverEvent> {
+        let mut out = Events::new();
+        match message {
+            WireMessage::Stream(StreamLine { sub_agent: true, .. })
+            | WireMessage::Assistant(AssistantMessage { sub_agent: true, .. })
+            | WireMessage::User(UserMessage { sub_agent: true, .. }) => self.skipped.sub_agent += 1,
+            WireMessage::Stream(line) => self.on_stream(&line.event, &mut out),
+            WireMessage::Assistant(message) => self.on_assistant(message, &mut out),
+            WireMessage::User(message) => self.on_user(message, &mut out),
+            WireMessage::Result(result) => self.on_result(result, &mut out),
+            WireMessage::System(message) => self.on_system(message, &mut out),
+            WireMessage::Unknown { .. } => self.skipped.unknown += 1,
+            WireMessage::ControlRequest(_)
+            | WireMessage::ControlResponse(_)
+            | WireMessage::ControlCancel { .. }
+            | WireMessage::Named(_) => {}
+        }
+        out
+    }
+
+    fn on_stream(&mut self, event: &StreamEvent<'_>, out: &mut Events) {
+        match event {
+            StreamEvent::BlockDelta { index, delta } => self.on_delta(*index, delta, out),
+            StreamEvent::MessageStart { id, model, usage } => {
+                self.cut_unless(None, out);
+                let turn = self.turn(out);
+                turn.usage.message_started(*usage, model.as_deref());
+                self.streamed.message_started(id);
+            }
+            StreamEvent::BlockStart { index, block } => {
+                self.turn(out);
+                match block {
+                    BlockStart::Text(text) => {
+                        self.streamed.block_started(*index, StreamedKind::Part(PartKind::Text));
+                        self.grow(*index, PartKind::Text, text, out);
+                    }
+                    BlockStart::Thinking(text) => {
+                        self.streamed.block_started(*index, StreamedKind::Part(PartKind::Reasoning));
+                        self.grow(*index, PartKind::Reasoning, text, out);
+                    }
+                    BlockStart::ToolUse { id, name } => {
+                        self.streamed.block_started(*index, StreamedKind::Tool(id.to_string()));
+                        self.tool_started(id, name, out);
+                    }
+                    BlockStart::Other => {}
+                }
+            }
+            StreamEvent::MessageDelta { usage } => {
+                let turn = self.turn(out);
+                turn.usage.message_counted(*usage);
+                out.push(DriverEvent::Usage(turn.usage.so_far()));
+            }
+            StreamEvent::BlockStop { .. } | StreamEvent::MessageStop | StreamEvent::Ping => {}
+        }
+    }
+
+    fn on_delta(&mut self, index: usize, delta: &BlockDelta<'_>, out: &mut Events) {
+        match delta {
+            BlockDelta::Text(text) => self.grow(index, PartKind::Text, text, out),
+            BlockDelta::Thinking(text) => self.grow(index, PartKind::Reasoning, text, out),
+            BlockDelta::InputJson(json) => match self.streamed.tool_at(index) {
+                Some(id) if self.tools.is_open(id) && !json.is_empty() => {
+                    out.push(DriverEvent::ToolInputDelta { id: id.to_owned(), json: json.to_string() });
+                }
+                Some(_) => {}
+                None => self.skipped.orphaned += 1,
+            },
+            BlockDelta::Other => {}
+        }
+    }
+
+    /// Appends streamed text. A part begins with its first text, so that empty blocks show nothing.
+    fn grow(&mut self, index: usize, kind: PartKind, text: &str, out: &mut Events) {
+        if text.is_empty() {
+            return;
+        }
+        match self.streamed.grow(index, kind, text) {
+            None => self.skipped.orphaned += 1,
+            Some(slot) => {
+                let part = *slot.get_or_insert_with(|| {
+                    self.parts += 1;
+                    let part = PartId(self.parts);
+                    out.push(DriverEvent::PartStarted { part, kind });
+                    part
+                });
+                out.push(DriverEvent::Delta { part, text: text.to_owned() });
+                self.turn(out).produced = true;
+            }
+        }
+    }
+
+    fn on_assistant(&mut self, message: &AssistantMessage<'_>, out: &mut Events) {
+        self.cut_unless(Some(&message.id), out);
+        let turn = self.turn(out);
+        turn.usage.answered_by(message.model.as_deref());
+        for block in &message.blocks {
+            match block {
+                Block::Text(text) => self.on_whole_text(&message.id, PartKind::Text, text, out),
+                Block::Thinking(text) => self.on_whole_text(&message.id, PartKind::Reasoning, text, out),
+                Block::ToolUse { id, name, input } => {
+                    self.streamed.tool_completed(&message.id, id);
+                    self.tool_started(id, name, out);
+                    if self.tools.ready(id) {
+                        out.push(DriverEvent::ToolReady { id: id.to_string(), input: (*input).to_owned().into() });
+                    }
+                }
+                Block::ToolResult { .. } | Block::Other => {}
+            }
+        }
+    }
+
+    fn on_whole_text(&mut self, message: &str, kind: PartKind, whole: &str, out: &mut Events) {
+        match self.streamed.completed(message, kind, whole) {
+            Missing::Nothing => {}
+            Missing::Rest { part, text } => out.push(DriverEvent::Delta { part, text: text.to_owned() }),
+            Missing::Everything => self.show(kind, whole, out),
+        }
+    }
+
+    fn on_user(&mut self, message: &UserMessage<'_>, out: &mut Events) {
+        for meta in &message.tool_results {
+            if let (true, Some(id)) = (meta.rejected(), &meta.id) {
+                self.tools.deny(id);
+            }
+        }
+        match &message.content {
+            Content::Plain(text) => {
+                if let Some(output) = local_command_output(text) {
+                    self.notice(output, out);
+                }
+            }
+            Content::Blocks(blocks) => {
+                for block in blocks {
+                    if let Block::ToolResult { id, is_error, content } = block {
+                        match self.tools.finish(id, *is_error, Block::tool_output(*content)) {
+                            Some(finished) => out.push(finished),
+                            None => self.skipped.orphaned += 1,
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_system(&mut self, message: &SystemMessage<'_>, out: &mut Events) {
+        match message {
+            SystemMessage::Init(init) => self.on_init(init, out),
+            SystemMessage::ApiRetry(retry) => {
+                self.turn(out);
+                out.push(retrying(retry));
+            }
+            SystemMessage::CompactBoundary(boundary) => {
+                let facts = &boundary.compact_metadata;
+                let text = match (facts.pre_tokens, facts.post_tokens) {
+                    (Some(before), Some(after)) => {
+                        format!("The conversation was compacted from {before} to {after} tokens.")
+                    }
+                    _ => "The conversation was compacted.".to_owned(),
+                };
+                self.notice(&text, out);
+            }
+            SystemMessage::Status { compact_error: Some(error) } => {
+                self.notice(&format!("The conversation could not be compacted: {}", &**error), out);
+            }
+            SystemMessage::Informational { content: Some(content) } => self.notice(content, out),
+            SystemMessage::PermissionDenied { tool_use_id: Some(id) } => self.tools.deny(id),
+            SystemMessage::Status { .. }
+            | SystemMessage::Informational { .. }
+            | SystemMessage::PermissionDenied { .. }
+            | SystemMessage::Named(_) => {}
+        }
+    }
+
+    fn on_init(&mut self, init: &Init<'_>, out: &mut Events) {
+        if self.turn.is_none() {
+            let unsolicited = match &init.user_message_uuids {
+                Some(ids) if !ids.is_empty() => Unsolicited::No,
+                _ if init.names_prompts() => Unsolicited::Yes,
+                _ => self.guess_unsolicited(),
+            };
+            self.begin(unsolicited, out);
+        }
+        self.answered(init.user_message_uuids.as_deref());
+        self.resume.session_named(init.session_id.as_deref());
+        out.extend(self.resume.news());
+        if let Some(turn) = &mut self.turn {
+            turn.usage.answered_by(init.model.as_deref());
+        }
+    }
+
+    fn on_result(&mut self, result: &TurnResult<'_>, out: &mut Events) {
+        let produced = self.turn(out).produced;
+        // Some local commands answer in the result alone.
+        if let (false, false, Some(text)) =
+            (produced, result.is_error, result.result.as_deref().filter(|t| !t.is_empty()))
+        {
+            self.show(PartKind::Text, text, out);
+        }
+        for denial in result.permission_denials.iter().flatten() {
+            if let Some(id) = &denial.tool_use_id {
+                self.tools.deny(id);
+            }
+        }
+        out.extend(self.tools.finish_all("The turn ended before the call was finished."));
+        let turn = self.turn.take().unwrap_or_default();
+        out.push(DriverEvent::Usage(turn.usage.at_the_end(result)));
+        self.answered(result.user_message_uuids.as_deref());
+        self.resume.session_named(result.session_id.as_deref());
+        out.extend(self.resume.news());
+        out.push(DriverEvent::TurnEnded(outcome::of(result, turn.produced)));
+        self.streamed = Streamed::default();
+        self.tools = Tools::default();
+    }
+
+    /// The running turn; begins one if the agent speaks without having said so.
+    fn turn(&mut self, out: &mut Events) -> &mut Turn {
+        if self.turn.is_none() {
+            let unsolicited = self.guess_unsolicited();
+            self.begin(unsolicited, out);
+        }
+        self.turn.get_or_insert_default()
+    }
+
+    fn begin(&mut self, unsolicited: Unsolicited, out: &mut Events) {
+        self.turn = Some(Turn::default());
+        out.push(DriverEvent::TurnBegan(unsolicited));
+        if unsolicited == Unsolicited::No {
+            // The agent may merge what was written before a turn began; all of it is answered by this turn.
+            self.outstanding.clear();
+        }
+    }
+
+    /// Builds that do not name the prompts of a turn: it answers whatever is outstanding.
+    fn guess_unsolicited(&self) -> Unsolicited {
+        if self.outstanding.is_empty() { Unsolicited::Yes } else { Unsolicited::No }
+    }
+
+    fn answered(&mut self, prompts: Option<&[Uuid]>) {
+        if let Some(prompts) = prompts {
+            self.outstanding.retain(|id| !prompts.contains(id));
+        }
+    }
+
+    /// Says so if the answer that was being streamed is abandoned for another message.
+    fn cut_unless(&mut self, same_message: Option<&str>, out: &mut Events) {
+        let Some(cut) = self.streamed.abandon_unless(same_message) else {
+            return;
+        };
+        for id in cut.tools {
+            out.extend(self.tools.finish_with(
+                &id,
+                ToolOutcome::Failed,
+                "The call was cut off before it was complete.".to_owned(),
+            ));
+        }
+        if cut.shown {
+            self.notice(CUT_NOTICE, out);
+        }
+    }
+
+    fn tool_started(&mut self, id: &str, name: &str, out: &mut Events) {
+        if self.tools.start(id) {
+            out.push(DriverEvent::ToolStarted { id: id.to_owned(), name: name.to_owned() });
+            self.turn(out).produced = true;
+        }
+    }
+
+    /// A part of its own.
+    fn show(&mut self, kind: PartKind, text: &str, out: &mut Events) {
+        if text.is_empty() {
+            return;
+        }
+        self.parts += 1;
+        let part = PartId(self.parts);
+        out.push(DriverEvent::PartStarted { part, kind });
+        out.push(DriverEvent::Delta { part, text: text.to_owned() });
+        self.turn(out).produced = true;
+    }
+
+    /// A notice belongs to a turn; outside of one there is nobody to tell.
+    fn notice(&mut self, text: &str, out: &mut Events) {
+        if let Some(turn) = &mut self.turn {
+            turn.produced = true;
+            out.push(DriverEvent::Notice(text.to_owned()));
+        }
+    }
+}
+
+fn retrying(retry: &ApiRetry) -> DriverEvent {
+    DriverEvent::Retrying {
+        attempt: retry.attempt,
+        max: retry.max_retries,
+        delay: Duration::try_from_secs_f64(retry.retry_delay_ms / 1000.0).unwrap_or_default(),
+        status: retry.error_status,
+        category: retry.error_status.map_or(ApiErrorCategory::Network, ApiErrorCategory::from_status),
+    }
+}
+
+/// What a slash command printed, if that is what the text is.
+fn local_command_output(text: &str) -> Option<&str> {
+    let inner = text.trim().strip_prefix("<local-command-stdout>")?.strip_suffix("</local-command-stdout>")?.trim();
+    (!inner.is_empty()).then_some(inner)
+}

@@ -1,0 +1,124 @@
+use std::collections::{HashMap, HashSet};
+
+use hostler_driver::{DriverEvent, ToolOutcome};
+
+/// How much of a tool's answer is passed on, in bytes.
+const MAX_OUTPUT: usize = 64 * 1024;
+
+/// The running turn's tool calls.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    calls: HashMap<String, Call>,
+    /// In the order of their start, for endings in order.
+    order: Vec<String>,
+    denied: HashSet<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Call {
+    /// The model writes its input.
+    Started,
+    /// Its input is complete.
+    Ready,
+    /// It is over; kept so that it is not started or ended twice.
+    Finished,
+}
+
+impl Tools {
+    /// Whether this begins a new call.
+    pub(super) fn start(&mut self, id: &str) -> bool {
+        if self.calls.contains_key(id) {
+            return false;
+        }
+        self.calls.insert(id.to_owned(), Call::Started);
+        self.order.push(id.to_owned());
+        true
+    }
+
+    /// Whether this completes the call's input.
+    pub(super) fn ready(&mut self, id: &str) -> bool {
+        match self.calls.get_mut(id) {
+            Some(call @ Call::Started) => {
+                *call = Call::Ready;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the model still writes the call's input.
+    pub(super) fn is_open(&self, id: &str) -> bool {
+        self.calls.get(id) == Some(&Call::Started)
+    }
+
+    /// The call is, or will be, refused.
+    pub(super) fn deny(&mut self, id: &str) {
+        self.denied.insert(id.to_owned());
+    }
+
+    /// The call's result has come; `None` if there is no such call.
+    pub(super) fn finish(&mut self, id: &str, is_error: bool, output: String) -> Option<DriverEvent> {
+        let hook_refusal = is_error.then(|| hook_refusal(&output)).flatten();
+        let outcome = match is_error {
+            true if self.denied.contains(id) || hook_refusal.is_some() => ToolOutcome::Denied,
+            true => ToolOutcome::Failed,
+            false => ToolOutcome::Succeeded,
+        };
+        let output = hook_refusal.map(str::to_owned).unwrap_or(output);
+        self.finish_with(id, outcome, output)
+    }
+
+    /// Ends a call that is still open.
+    pub(super) fn finish_with(&mut self, id: &str, outcome: ToolOutcome, output: String) -> Option<DriverEvent> {
+        let call = self.calls.get_mut(id).filter(|call| **call != Call::Finished)?;
+        *call = Call::Finished;
+        Some(DriverEvent::ToolFinished { id: id.to_owned(), outcome, output: bounded(output) })
+    }
+
+    /// Ends every call that is still open, in the order of their start.
+    pub(super) fn finish_all(&mut self, output: &str) -> Vec<DriverEvent> {
+        let order = std::mem::take(&mut self.order);
+        order
+            .iter()
+            .filter_map(|id| {
+                let outcome = if self.denied.contains(id) { ToolOutcome::Denied } else { ToolOutcome::Failed };
+                self.finish_with(id, outcome, output.to_owned())
+            })
+            .collect()
+    }
+}
+
+/// The reason, if the text is how newer builds word a refusal by a hook: `PreToolUse:Read hook error: <reason>`.
+fn hook_refusal(output: &str) -> Option<&str> {
+    let (tool, reason) = output.strip_prefix("PreToolUse:")?.split_once(" hook error: ")?;
+    (!tool.contains(char::is_whitespace)).then_some(reason)
+}
+
+/// Cuts at a character's boundary and says so.
+fn bounded(mut text: String) -> String {
+    if text.len() > MAX_OUTPUT {
+        let length = text.len();
+        text.truncate(text.floor_char_boundary(MAX_OUTPUT));
+        text.push_str(&format!("\n… ({length} bytes in all)"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_output_is_cut_between_characters() {
+        let cut = bounded("é".repeat(MAX_OUTPUT));
+        assert!(cut.ends_with("é\n… (131072 bytes in all)"));
+        assert!(cut.len() < MAX_OUTPUT + 64);
+    }
+
+    #[test]
+    fn only_the_hooks_own_wording_is_a_refusal() {
+        assert_eq!(hook_refusal("PreToolUse:Read hook error: no"), Some("no"));
+        assert_eq!(hook_refusal("PreToolUse: a file that mentions hook error: x"), None);
+        assert_eq!(hook_refusal("no such file"), None);
+    }
+}

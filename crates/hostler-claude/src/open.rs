@@ -1,0 +1,142 @@
+//! Starting an agent: checks, lock, process, handshake, version. Whatever fails, nothing is left.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hostler_driver::{
+    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, DriverEvent, OpenError, OpenSpec,
+    Opened, TurnOutcome,
+};
+use hostler_process::{ConversationLock, Environment, SpawnSpec};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+
+use crate::Executable;
+use crate::connection::ClaudeConnection;
+use crate::driver::ClaudeConfig;
+use crate::failure::{self, Remains};
+use crate::options::{self, Identity};
+use crate::stats::Counters;
+use crate::transcript::Transcripts;
+use crate::version::{Version, VersionCache};
+use crate::wire::HostRequest;
+
+/// What the handshake's answer tells newer builds' hosts.
+#[derive(Debug, Default, Deserialize)]
+struct HandshakeAnswer {
+    #[serde(default)]
+    claude_code_version: Option<String>,
+}
+
+/// Opens a connection. Dropping this future half-way ends what it started: the connection ends with its owner.
+pub(crate) async fn open(
+    config: Arc<ClaudeConfig>,
+    versions: Arc<VersionCache>,
+    counters: Arc<Counters>,
+    spec: OpenSpec,
+) -> Result<Opened, OpenError> {
+    // Resolved like the agent does it, so that both know the conversation's folder by the same name.
+    let working_directory = match tokio::fs::canonicalize(&spec.working_directory).await {
+        Ok(path) if path.is_dir() => path,
+        _ => return Err(failure::no_working_directory(&spec.working_directory)),
+    };
+    if let Executable::Js { cli, .. } = &config.executable
+        && !tokio::fs::try_exists(cli).await.unwrap_or(false)
+    {
+        return Err(failure::script_missing(cli));
+    }
+    let environment =
+        options::environment(&config.host_environment, &config.upstream_credentials, &config.agent_env, &spec.endpoint);
+    let transcripts = Transcripts::new(&environment, &working_directory);
+    let lock = ConversationLock::acquire(&config.runtime_dir, &spec.conversation.id().to_string(), &config.holder)
+        .map_err(|cause| failure::locked(&cause))?;
+    let process_spec = process_spec(&config, &spec, &transcripts, &environment, &working_directory, lock).await?;
+    let process = hostler_process::spawn(process_spec)
+        .await
+        .map_err(|cause| failure::not_spawned(&cause, &config.executable, &working_directory))?;
+    let pid = process.handle.pid();
+    let (connection, mut events) =
+        ClaudeConnection::start(process, transcripts, spec.endpoint.bearer.clone(), counters);
+
+    let answer = handshake(&config, &connection, &mut events).await?;
+    let version = match told_version(answer.as_deref()) {
+        Some(version) => Some(version),
+        None => versions.version_of(&config.executable, &environment, &config.supervisor).await,
+    };
+    if version.is_none_or(|version| version < config.min_version) {
+        let remains = bury(&connection, &mut events, CloseMode::Now).await;
+        return Err(failure::wrong_version(&config.executable, version, config.min_version, remains));
+    }
+    let facts = ConnectionFacts { pid, version: version.map(|version| version.to_string()) };
+    Ok(Opened { connection: Box::new(connection), events, facts })
+}
+
+async fn process_spec(
+    config: &ClaudeConfig,
+    spec: &OpenSpec,
+    transcripts: &Transcripts,
+    environment: &Environment,
+    working_directory: &Path,
+    lock: ConversationLock,
+) -> Result<SpawnSpec, OpenError> {
+    let identity = match &spec.conversation {
+        ConversationStart::Resume { token, .. } => Identity::Resume(token.0.clone()),
+        // An earlier start may have come as far as the transcript; the agent then refuses the id as used.
+        ConversationStart::New(id) => match transcripts.find(&id.to_string()).await {
+            Some(path) => Identity::Resume(path.to_string_lossy().into_owned()),
+            None => Identity::New(*id),
+        },
+    };
+    let (program, mut args) = config.executable.command();
+    let ours = options::arguments(&identity, &spec.model, &spec.permission_mode, &spec.endpoint)
+        .map_err(|cause| failure::other(format!("Claude Code's settings could not be written: {cause}.")))?;
+    args.extend(ours);
+    Ok(SpawnSpec {
+        program,
+        args,
+        env: environment.clone(),
+        cwd: working_directory.to_owned(),
+        supervisor: config.supervisor.clone(),
+        lock: Some(lock),
+        redact: vec![spec.endpoint.bearer.clone()],
+    })
+}
+
+/// Sends `initialize` and waits for its answer, the agent's end, or the limit.
+async fn handshake(
+    config: &ClaudeConfig,
+    connection: &ClaudeConnection,
+    events: &mut mpsc::Receiver<DriverEvent>,
+) -> Result<Option<Box<RawValue>>, OpenError> {
+    let limit = config.handshake_timeout;
+    match tokio::time::timeout(limit, connection.request(HostRequest::initialize())).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(ConnectionError::Refused(reason))) => {
+            Err(failure::handshake_refused(&reason, bury(connection, events, CloseMode::Now).await))
+        }
+        Ok(Err(ConnectionError::Gone(_))) => {
+            Err(failure::exited_early(bury(connection, events, CloseMode::Graceful).await))
+        }
+        Err(_) => Err(failure::handshake_timeout(limit, bury(connection, events, CloseMode::Now).await)),
+    }
+}
+
+/// Ends an agent and keeps what tells why it had to end.
+async fn bury(connection: &ClaudeConnection, events: &mut mpsc::Receiver<DriverEvent>, mode: CloseMode) -> Remains {
+    connection.close(mode).await;
+    let mut remains = Remains::default();
+    while let Some(event) = events.recv().await {
+        match event {
+            DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) => remains.result_error = Some(failure.message),
+            DriverEvent::Gone { status, stderr } => (remains.status, remains.stderr) = (status, stderr),
+            _ => {}
+        }
+    }
+    remains
+}
+
+fn told_version(answer: Option<&RawValue>) -> Option<Version> {
+    let answer: HandshakeAnswer = serde_json::from_str(answer?.get()).ok()?;
+    Version::parse(&answer.claude_code_version?)
+}

@@ -1,0 +1,104 @@
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use super::*;
+
+fn endpoint() -> Endpoint {
+    Endpoint { base_url: "http://127.0.0.1:4711".to_owned(), bearer: "nonce.id".to_owned().into() }
+}
+
+fn vars(vars: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    vars.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn shown(environment: &Environment) -> Vec<String> {
+    environment.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
+}
+
+fn argument_list(identity: &Identity) -> Vec<String> {
+    let arguments = arguments(identity, "claude-sonnet-4-5", "default", &endpoint()).unwrap();
+    arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_new_conversation_is_started_with_these_arguments() {
+    insta::assert_debug_snapshot!(argument_list(&Identity::New(Uuid::nil())), @r#"
+    [
+        "--output-format=stream-json",
+        "--verbose",
+        "--input-format=stream-json",
+        "--include-partial-messages",
+        "--permission-prompt-tool=stdio",
+        "--permission-mode=default",
+        "--model=claude-sonnet-4-5",
+        "--setting-sources=user,project,local",
+        "--settings={\"apiKeyHelper\":\"\",\"disableAllHooks\":true,\"env\":{\"ALL_PROXY\":\"\",\"ANTHROPIC_API_KEY\":\"\",\"ANTHROPIC_BASE_URL\":\"http://127.0.0.1:4711\",\"ANTHROPIC_CUSTOM_HEADERS\":\"\",\"CLAUDE_CODE_ENABLE_TELEMETRY\":\"0\",\"CLAUDE_CODE_USE_ANTHROPIC_AWS\":\"0\",\"CLAUDE_CODE_USE_BEDROCK\":\"0\",\"CLAUDE_CODE_USE_FOUNDRY\":\"0\",\"CLAUDE_CODE_USE_MANTLE\":\"0\",\"CLAUDE_CODE_USE_VERTEX\":\"0\",\"HTTPS_PROXY\":\"\",\"HTTP_PROXY\":\"\",\"NO_PROXY\":\"127.0.0.1,localhost\",\"all_proxy\":\"\",\"http_proxy\":\"\",\"https_proxy\":\"\",\"no_proxy\":\"127.0.0.1,localhost\"}}",
+        "--disallowedTools=WebSearch",
+        "--session-id=00000000-0000-0000-0000-000000000000",
+    ]
+    "#);
+}
+
+#[test]
+fn a_conversation_is_continued_by_its_token() {
+    let arguments = argument_list(&Identity::Resume("/home/me/.claude/projects/-p/x.jsonl".to_owned()));
+    assert!(arguments.contains(&"--resume=/home/me/.claude/projects/-p/x.jsonl".to_owned()));
+    assert!(!arguments.iter().any(|argument| argument.starts_with("--session-id")));
+}
+
+#[test]
+fn every_value_is_glued_to_its_flag() {
+    let arguments = arguments(&Identity::Resume("-x".to_owned()), "--model", "-p", &endpoint()).unwrap();
+    assert!(arguments.iter().all(|argument| argument.to_str().unwrap().starts_with("--")));
+}
+
+#[test]
+fn the_bearer_is_in_the_environment_and_not_in_the_arguments() {
+    assert!(!argument_list(&Identity::New(Uuid::nil())).concat().contains("nonce.id"));
+    let environment = environment(&[], &[], &[], &endpoint());
+    assert_eq!(environment.get("ANTHROPIC_AUTH_TOKEN"), Some(OsStr::new("nonce.id")));
+}
+
+#[test]
+fn the_environment_is_the_users_without_the_denied_and_with_ours() {
+    let host = vars(&[
+        ("PATH", "/bin"),
+        ("HOME", "/home/me"),
+        ("CLAUDE_CONFIG_DIR", "/c"),
+        ("IS_SANDBOX", "1"),
+        ("NODE_OPTIONS", "--require=/evil"),
+        ("ANTHROPIC_API_KEY", "sk-host"),
+        ("ANTHROPIC_BASE_URL", "https://elsewhere"),
+        ("ANTHROPIC_AUTH_TOKEN", "host"),
+        ("CLAUDECODE", "1"),
+        ("CLAUDE_CODE_USE_BEDROCK", "1"),
+        ("CLAUDE_CODE_SESSION_ID", "x"),
+        ("VSCODE_PID", "1"),
+        ("ELECTRON_RUN_AS_NODE", "1"),
+        ("HOSTLER_UPSTREAM_KEY", "planted"),
+        ("MY_UPSTREAM_KEY", "planted"),
+        ("DEBUG", "*"),
+        ("no_proxy", "intranet"),
+    ]);
+    let configured = vars(&[("CLAUDE_CODE_MAX_RETRIES", "2"), ("ANTHROPIC_BASE_URL", "https://past-the-gateway")]);
+    let environment = environment(&host, &["MY_UPSTREAM_KEY".into()], &configured, &endpoint());
+    insta::assert_debug_snapshot!(shown(&environment), @r#"
+    [
+        "ANTHROPIC_AUTH_TOKEN=nonce.id",
+        "ANTHROPIC_BASE_URL=http://127.0.0.1:4711",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+        "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING=true",
+        "CLAUDE_CODE_ENTRYPOINT=sdk-ts",
+        "CLAUDE_CODE_MAX_RETRIES=2",
+        "CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST=1",
+        "CLAUDE_CONFIG_DIR=/c",
+        "DISABLE_AUTOUPDATER=1",
+        "DISABLE_ERROR_REPORTING=1",
+        "DISABLE_TELEMETRY=1",
+        "HOME=/home/me",
+        "IS_SANDBOX=1",
+        "NO_PROXY=127.0.0.1,localhost",
+        "PATH=/bin",
+        "no_proxy=intranet,127.0.0.1,localhost",
+    ]
+    "#);
+}

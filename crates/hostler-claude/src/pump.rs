@@ -1,0 +1,168 @@
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+
+use hostler_driver::{DriverEvent, StderrTail, TurnOutcome};
+use hostler_process::{CloseMode, LineError, LineReader, ProcessHandle};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::connection::{Outgoing, Shared};
+use crate::control;
+use crate::stats::Counters;
+use crate::transcript::{self, Transcripts};
+use crate::wire::{ControlBody, SystemMessage, WireMessage};
+
+/// Reads what the agent prints: answers its requests at once, hands its work on as events, and sees its end.
+pub(crate) struct Pump {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) stdout: LineReader,
+    pub(crate) handle: ProcessHandle,
+    pub(crate) lines: mpsc::Sender<Outgoing>,
+    pub(crate) events: mpsc::Sender<DriverEvent>,
+    /// A place in the queue that only the last event may take, however slow its reader is.
+    pub(crate) last_event: Option<mpsc::OwnedPermit<DriverEvent>>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) transcripts: Transcripts,
+    /// So that nothing we pass on quotes it.
+    pub(crate) bearer: SecretString,
+}
+
+impl Pump {
+    /// Runs until the process is gone. `hurry` ends it; `gone` tells the writer that there is nobody to write to.
+    pub(crate) async fn run(mut self, hurry: CancellationToken, gone: DropGuard) {
+        let handle = self.handle.clone();
+        let mut end = pin!(async {
+            hurry.cancelled().await;
+            handle.close(CloseMode::Now).await;
+        });
+        let mut ended = false;
+        loop {
+            let line = tokio::select! {
+                biased;
+                () = &mut end, if !ended => {
+                    ended = true;
+                    continue;
+                }
+                line = self.stdout.next_line() => line,
+            };
+            match line {
+                Ok(Some(line)) => self.on_line(&line, &hurry).await,
+                Ok(None) => break,
+                Err(error @ LineError::TooLong { .. }) => {
+                    self.counters.malformed();
+                    tracing::warn!(%error, "a message of the agent was skipped");
+                }
+                Err(error @ LineError::Io(_)) => {
+                    tracing::warn!(%error, "the agent's output ended");
+                    break;
+                }
+            }
+        }
+        // It has said all that it will say. If it does not end by itself now, it is ended.
+        self.handle.close(CloseMode::Graceful).await;
+        self.finish(gone).await;
+    }
+
+    async fn on_line(&mut self, line: &[u8], hurry: &CancellationToken) {
+        let message = match WireMessage::parse(line) {
+            Ok(message) => message,
+            Err(error) => {
+                self.counters.malformed();
+                tracing::warn!(%error, "a line of the agent was skipped");
+                return;
+            }
+        };
+        self.counters.message();
+        match &message {
+            WireMessage::ControlRequest(ask) => self.on_request(ask, hurry),
+            WireMessage::ControlResponse(answer) => self.shared.requests.resolve(answer),
+            WireMessage::Unknown { kind, subtype } => {
+                tracing::debug!(kind, subtype, "the agent sent a message that is not known");
+            }
+            _ => {}
+        }
+        self.look_for_transcript(&message).await;
+        let events = self.map(&message);
+        for event in events {
+            self.deliver(event, hurry).await;
+        }
+    }
+
+    fn on_request(&mut self, ask: &crate::wire::ControlAsk<'_>, hurry: &CancellationToken) {
+        if let Some(id) = control::refused_call(ask) {
+            self.shared.mapper().denied(id);
+        }
+        let answered = match control::reply(ask).to_line() {
+            Ok(line) => self.lines.try_send(Outgoing::Line { line, written: None }).is_ok(),
+            Err(_) => false,
+        };
+        if !answered && !self.lines.is_closed() {
+            tracing::error!("the agent does not read what it is told; it is ended");
+            hurry.cancel();
+        }
+    }
+
+    /// Turns begin and end, and hooks fire, with the conversation's name: occasions to learn where it is stored.
+    async fn look_for_transcript(&self, message: &WireMessage<'_>) {
+        let session = match message {
+            WireMessage::System(SystemMessage::Init(init)) => init.session_id.as_deref(),
+            WireMessage::Result(result) => result.session_id.as_deref(),
+            WireMessage::ControlRequest(ask) => {
+                if let ControlBody::Hook { transcript_path: Some(path), .. } = &ask.body {
+                    self.transcript_named(PathBuf::from(&**path)).await;
+                }
+                None
+            }
+            _ => None,
+        };
+        let Some(session) = session else { return };
+        if let Some(path) = self.transcripts.find(session).await {
+            self.shared.mapper().transcript_found(session, path);
+        }
+    }
+
+    async fn transcript_named(&self, path: PathBuf) {
+        let session = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+        if let Some(session) = session
+            && transcript::exists(&path).await
+        {
+            self.shared.mapper().transcript_found(&session, path);
+        }
+    }
+
+    fn map(&self, message: &WireMessage<'_>) -> Vec<DriverEvent> {
+        let mut events = self.shared.mapper().on_message(message);
+        for event in &mut events {
+            // What the agent says about a failed request may quote the request.
+            if let DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) = event {
+                failure.message = failure.message.replace(self.bearer.expose_secret(), "[redacted]");
+            }
+        }
+        events
+    }
+
+    /// Waits for room, unless the connection is being ended.
+    async fn deliver(&self, event: DriverEvent, hurry: &CancellationToken) {
+        tokio::select! {
+            biased;
+            room = self.events.reserve() => if let Ok(room) = room { room.send(event) },
+            () = hurry.cancelled() => {}
+        }
+    }
+
+    async fn finish(mut self, gone: DropGuard) {
+        let status = self.handle.exited().await.to_string();
+        let stderr = StderrTail::from_redacted(self.handle.stderr_tail());
+        let skipped = self.shared.mapper().skipped();
+        self.counters.skipped(skipped.unknown, skipped.sub_agent);
+        // In this order: whoever is told that the agent is gone can also be told how.
+        let _ = self.shared.ended.set(status.clone());
+        drop(gone);
+        self.shared.requests.close();
+        if let Some(place) = self.last_event.take() {
+            place.send(DriverEvent::Gone { status, stderr });
+        }
+    }
+}

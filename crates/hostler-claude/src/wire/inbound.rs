@@ -1,0 +1,256 @@
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use super::Text;
+use super::control::{ControlAnswer, ControlAsk};
+use super::message::{self, AssistantMessage, UserMessage};
+use super::outcome::TurnResult;
+use super::stream::{Event, StreamLine, StreamPayload};
+use super::system::SystemMessage;
+
+/// One line that Claude Code printed.
+#[derive(Debug)]
+pub enum WireMessage<'a> {
+    /// A piece of the model's stream.
+    Stream(StreamLine<'a>),
+    /// A whole block of the model's answer.
+    Assistant(AssistantMessage<'a>),
+    /// Tool results, and texts that the agent put into the conversation itself.
+    User(UserMessage<'a>),
+    /// The end of a turn.
+    Result(Box<TurnResult<'a>>),
+    /// News about the session.
+    System(SystemMessage<'a>),
+    /// The agent asks us something.
+    ControlRequest(ControlAsk<'a>),
+    /// The agent answers something that we asked.
+    ControlResponse(ControlAnswer<'a>),
+    /// The agent takes back a request of its own.
+    ControlCancel {
+        /// Which one.
+        request_id: Text<'a>,
+    },
+    /// A message that we know by name and need nothing of.
+    Named(NamedMessage),
+    /// A type that we do not know, or a known one in a shape that we do not know.
+    Unknown {
+        /// The type.
+        kind: String,
+        /// The subtype, where there is one.
+        subtype: Option<String>,
+    },
+}
+
+/// Messages that are known by name only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NamedMessage {
+    /// Sign of life.
+    KeepAlive,
+    /// A copy of what was appended to the transcript.
+    TranscriptMirror,
+    /// A tool call, or a hook of ours, is still running.
+    ToolProgress,
+    /// State of a sign-in.
+    AuthStatus,
+    /// State of a subscription's limit.
+    RateLimit,
+    /// A guess at the user's next prompt.
+    PromptSuggestion,
+    /// A summary of tool calls.
+    ToolUseSummary,
+    /// A prompt of ours was queued, started, completed or cancelled.
+    CommandLifecycle,
+    /// `/clear` began a new conversation; the next `init` names it.
+    ConversationReset,
+}
+
+/// A line that is not a message. Never shows the line: it may hold what the user wrote.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a line of {length} bytes is not a JSON message (column {column})")]
+pub struct WireError {
+    length: usize,
+    column: usize,
+}
+
+/// Every field that decides what a line is, read in one pass; the stream's event in full, since that is the hot path.
+#[derive(Deserialize)]
+struct Line<'a, E> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(default = "none")]
+    event: Option<E>,
+    #[serde(borrow, default)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    response: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    request_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    parent_tool_use_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool_result_meta: Option<&'a RawValue>,
+}
+
+fn none<E>() -> Option<E> {
+    None
+}
+
+/// What is left when the shape of a line is unknown.
+#[derive(Deserialize)]
+struct Label {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    subtype: Option<String>,
+}
+
+impl<'a> WireMessage<'a> {
+    /// Reads one line.
+    pub fn parse(line: &'a [u8]) -> Result<Self, WireError> {
+        let known = match Self::parse_known::<Event<'a>>(line) {
+            // Other messages have other things under `event`.
+            Err(error) if error.is_data() => Self::parse_known::<IgnoredAny>(line),
+            known => known,
+        };
+        match known {
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => Self::unknown(line),
+            Err(error) if error.is_data() => Self::unknown(line),
+            Err(error) => Err(WireError::new(line, &error)),
+        }
+    }
+
+    /// `None` for a type that we do not know.
+    fn parse_known<E: StreamPayload<'a>>(line: &'a [u8]) -> Result<Option<Self>, serde_json::Error> {
+        let fields: Line<'a, E> = serde_json::from_slice(line)?;
+        let sub_agent = fields.parent_tool_use_id.is_some();
+        Ok(Some(match (&*fields.kind, fields.event, fields.message) {
+            ("stream_event", Some(event), _) => match event.named() {
+                Some(event) => Self::Stream(StreamLine { sub_agent, event }),
+                None => return Ok(None),
+            },
+            ("assistant", _, Some(raw)) => Self::Assistant(message::assistant(raw, sub_agent)?),
+            ("user", _, Some(raw)) => Self::User(message::user(raw, fields.tool_result_meta, sub_agent)?),
+            ("result", ..) => Self::Result(Box::new(serde_json::from_slice(line)?)),
+            ("system", ..) => match SystemMessage::parse(line)? {
+                Some(system) => Self::System(system),
+                None => return Ok(None),
+            },
+            ("control_request", ..) => match (fields.request_id, fields.request) {
+                (Some(id), Some(raw)) => Self::ControlRequest(ControlAsk::parse(id, raw)),
+                _ => return Ok(None),
+            },
+            ("control_response", ..) => match fields.response {
+                Some(raw) => Self::ControlResponse(ControlAnswer::parse(raw)?),
+                None => return Ok(None),
+            },
+            ("control_cancel_request", ..) => match fields.request_id {
+                Some(request_id) => Self::ControlCancel { request_id },
+                None => return Ok(None),
+            },
+            (kind, ..) => match NamedMessage::from_kind(kind) {
+                Some(named) => Self::Named(named),
+                None => return Ok(None),
+            },
+        }))
+    }
+
+    fn unknown(line: &[u8]) -> Result<Self, WireError> {
+        let label: Label = serde_json::from_slice(line).map_err(|error| WireError::new(line, &error))?;
+        Ok(Self::Unknown { kind: label.kind, subtype: label.subtype })
+    }
+}
+
+impl NamedMessage {
+    fn from_kind(kind: &str) -> Option<Self> {
+        Some(match kind {
+            "keep_alive" => Self::KeepAlive,
+            "transcript_mirror" => Self::TranscriptMirror,
+            "tool_progress" => Self::ToolProgress,
+            "auth_status" => Self::AuthStatus,
+            "rate_limit_event" => Self::RateLimit,
+            "prompt_suggestion" => Self::PromptSuggestion,
+            "tool_use_summary" => Self::ToolUseSummary,
+            "command_lifecycle" => Self::CommandLifecycle,
+            "conversation_reset" => Self::ConversationReset,
+            _ => return None,
+        })
+    }
+}
+
+impl WireError {
+    fn new(line: &[u8], error: &serde_json::Error) -> Self {
+        Self { length: line.len(), column: error.column() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<WireMessage<'_>, WireError> {
+        WireMessage::parse(line.as_bytes())
+    }
+
+    #[test]
+    fn an_unknown_type_is_named_and_not_an_error() {
+        let message = parse(r#"{"type":"brand_new","subtype":"x","event":7}"#);
+        assert!(
+            matches!(message, Ok(WireMessage::Unknown { kind, subtype: Some(s) }) if kind == "brand_new" && s == "x")
+        );
+    }
+
+    #[test]
+    fn a_known_type_in_an_unknown_shape_is_unknown() {
+        for line in [
+            r#"{"type":"stream_event","event":{"type":"content_block_delta","index":"zero"}}"#,
+            r#"{"type":"assistant","message":"a string"}"#,
+            r#"{"type":"result","usage":3}"#,
+            r#"{"type":"control_request"}"#,
+            r#"{"type":"system"}"#,
+        ] {
+            assert!(matches!(parse(line), Ok(WireMessage::Unknown { .. })), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_an_error_that_does_not_repeat_the_line() {
+        for line in ["", "secret words", "{\"type\":\"user\"", "[1]", "\u{7f}{}", "{}"] {
+            let text = match parse(line) {
+                Err(error) => error.to_string(),
+                Ok(message) => format!("parsed as {message:?}"),
+            };
+            assert!(text.starts_with("a line of "), "{text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_delta_borrows_from_its_line() {
+        use crate::wire::{BlockDelta, StreamEvent};
+        use std::borrow::Cow;
+        let line = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello"}},"session_id":"s","parent_tool_use_id":null}"#;
+        let Ok(WireMessage::Stream(StreamLine { sub_agent: false, event })) = parse(line) else {
+            unreachable!("a stream event")
+        };
+        assert!(matches!(
+            event,
+            StreamEvent::BlockDelta { index: 0, delta: BlockDelta::Text(Text(Cow::Borrowed("hello"))) }
+        ));
+    }
+
+    #[test]
+    fn the_hot_paths_field_may_mean_something_else_elsewhere() {
+        let line = r#"{"type":"system","subtype":"ui_invalidate","event":"ui.render"}"#;
+        assert!(matches!(parse(line), Ok(WireMessage::System(_))));
+    }
+
+    #[test]
+    fn key_order_does_not_matter() {
+        let line = r#"{"is_error":false,"usage":{},"subtype":"success","result":"x","type":"result"}"#;
+        assert!(matches!(parse(line), Ok(WireMessage::Result(_))));
+    }
+}

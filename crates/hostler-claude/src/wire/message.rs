@@ -1,0 +1,188 @@
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Text;
+
+/// An `assistant` line: usually one block of an answer, complete.
+#[derive(Debug)]
+pub struct AssistantMessage<'a> {
+    /// The answer's id: the same for all of its blocks, and the id of its stream.
+    pub id: Text<'a>,
+    /// The model, `<synthetic>` for what the agent wrote itself.
+    pub model: Option<Text<'a>>,
+    /// The blocks.
+    pub blocks: Vec<Block<'a>>,
+    /// Whether a sub-agent said it.
+    pub sub_agent: bool,
+}
+
+/// A `user` line: tool results, or text that the agent put there.
+#[derive(Debug)]
+pub struct UserMessage<'a> {
+    /// What it holds.
+    pub content: Content<'a>,
+    /// What the agent says about the tool results (newer builds).
+    pub tool_results: Vec<ToolResultMeta<'a>>,
+    /// Whether it belongs to a sub-agent.
+    pub sub_agent: bool,
+}
+
+/// A message's content: some messages hold plain text.
+#[derive(Debug)]
+pub enum Content<'a> {
+    /// Plain text (local commands, summaries, notifications).
+    Plain(Text<'a>),
+    /// Blocks.
+    Blocks(Vec<Block<'a>>),
+}
+
+/// One block of a message.
+#[derive(Debug)]
+pub enum Block<'a> {
+    /// Text.
+    Text(Text<'a>),
+    /// Reasoning.
+    Thinking(Text<'a>),
+    /// A tool call.
+    ToolUse {
+        /// The call.
+        id: Text<'a>,
+        /// The tool.
+        name: Text<'a>,
+        /// The whole input.
+        input: &'a RawValue,
+    },
+    /// A tool's answer.
+    ToolResult {
+        /// The call.
+        id: Text<'a>,
+        /// Whether the tool failed or was refused.
+        is_error: bool,
+        /// What the model is told; [`tool_output`](Block::tool_output) reads it.
+        content: Option<&'a RawValue>,
+    },
+    /// A kind of block that we have no use for.
+    Other,
+}
+
+/// What newer builds say about a tool result.
+#[derive(Debug, Deserialize)]
+pub struct ToolResultMeta<'a> {
+    /// The call.
+    #[serde(borrow, default)]
+    pub id: Option<Text<'a>>,
+    /// Who decided, and how.
+    #[serde(borrow, default)]
+    permission_decision: Option<PermissionDecision<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PermissionDecision<'a> {
+    #[serde(borrow, default)]
+    decision: Option<Text<'a>>,
+}
+
+impl ToolResultMeta<'_> {
+    /// Whether the call was refused before it ran.
+    pub fn rejected(&self) -> bool {
+        self.permission_decision.as_ref().and_then(|d| d.decision.as_deref()) == Some("reject")
+    }
+}
+
+#[derive(Deserialize)]
+struct RawMessage<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    model: Option<Text<'a>>,
+    #[serde(borrow)]
+    content: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct RawBlock<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_use_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(default)]
+    is_error: Option<bool>,
+}
+
+pub(super) fn assistant(raw: &RawValue, sub_agent: bool) -> Result<AssistantMessage<'_>, serde_json::Error> {
+    let message: RawMessage<'_> = serde_json::from_str(raw.get())?;
+    let blocks = match content(message.content)? {
+        Content::Plain(text) => vec![Block::Text(text)],
+        Content::Blocks(blocks) => blocks,
+    };
+    let id = message.id.unwrap_or_else(|| Text("".into()));
+    Ok(AssistantMessage { id, model: message.model, blocks, sub_agent })
+}
+
+pub(super) fn user<'a>(
+    raw: &'a RawValue,
+    meta: Option<&'a RawValue>,
+    sub_agent: bool,
+) -> Result<UserMessage<'a>, serde_json::Error> {
+    let message: RawMessage<'a> = serde_json::from_str(raw.get())?;
+    // The meta data is a convenience of newer builds: in a shape that we do not know it is as good as absent.
+    let tool_results = meta.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    Ok(UserMessage { content: content(message.content)?, tool_results, sub_agent })
+}
+
+fn content(raw: &RawValue) -> Result<Content<'_>, serde_json::Error> {
+    if raw.get().starts_with('"') {
+        return Ok(Content::Plain(serde_json::from_str(raw.get())?));
+    }
+    let blocks: Vec<RawBlock<'_>> = serde_json::from_str(raw.get())?;
+    Ok(Content::Blocks(blocks.into_iter().map(RawBlock::named).collect()))
+}
+
+impl<'a> RawBlock<'a> {
+    fn named(self) -> Block<'a> {
+        match &*self.kind {
+            "text" => self.text.map_or(Block::Other, Block::Text),
+            "thinking" => self.thinking.map_or(Block::Other, Block::Thinking),
+            "tool_use" => match (self.id, self.name, self.input) {
+                (Some(id), Some(name), Some(input)) => Block::ToolUse { id, name, input },
+                _ => Block::Other,
+            },
+            "tool_result" => match self.tool_use_id {
+                Some(id) => Block::ToolResult { id, is_error: self.is_error.unwrap_or(false), content: self.content },
+                None => Block::Other,
+            },
+            _ => Block::Other,
+        }
+    }
+}
+
+impl Block<'_> {
+    /// A tool result's text: its string, or the text blocks of its array.
+    pub fn tool_output(content: Option<&RawValue>) -> String {
+        let Some(content) = content.and_then(|raw| self::content(raw).ok()) else {
+            return String::new();
+        };
+        match content {
+            Content::Plain(text) => text.0.into_owned(),
+            Content::Blocks(blocks) => {
+                let texts: Vec<&str> = blocks
+                    .iter()
+                    .map(|block| if let Block::Text(text) = block { text } else { "[not text]" })
+                    .collect();
+                texts.join("\n")
+            }
+        }
+    }
+}

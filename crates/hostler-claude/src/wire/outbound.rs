@@ -1,0 +1,207 @@
+use serde::Serialize;
+use uuid::Uuid;
+
+/// The callback id of our only hook.
+pub const PRE_TOOL_USE_HOOK: &str = "pre_tool_use";
+
+/// A line for the agent. A malformed line would end it, so lines are made here and nowhere else.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum HostMessage<'a> {
+    /// A prompt.
+    User {
+        /// Always empty: the process knows its conversation.
+        session_id: &'static str,
+        /// The prompt.
+        message: PromptMessage<'a>,
+        /// Always `null`.
+        parent_tool_use_id: Option<()>,
+        /// The id that the agent will know the prompt by. A repeated one is dropped without a word.
+        uuid: Uuid,
+    },
+    /// We ask the agent something.
+    ControlRequest {
+        /// Unique within the process.
+        request_id: &'a str,
+        /// What.
+        request: HostRequest,
+    },
+    /// We answer the agent.
+    ControlResponse {
+        /// The answer.
+        response: ControlReply<'a>,
+    },
+}
+
+/// The message of a prompt.
+#[derive(Debug, Serialize)]
+pub struct PromptMessage<'a> {
+    role: &'static str,
+    content: [TextBlock<'a>; 1],
+}
+
+#[derive(Debug, Serialize)]
+struct TextBlock<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+/// What we ask of the agent.
+#[derive(Debug, Serialize)]
+#[serde(tag = "subtype", rename_all = "snake_case")]
+pub enum HostRequest {
+    /// The handshake.
+    Initialize {
+        /// Our hooks.
+        hooks: Hooks,
+        /// Builds that can forward what sub-agents say do it; others ignore this.
+        #[serde(rename = "forwardSubagentText")]
+        forward_subagent_text: bool,
+    },
+    /// Stop what you are doing.
+    Interrupt,
+}
+
+/// Hooks by event.
+#[derive(Debug, Serialize)]
+pub struct Hooks {
+    #[serde(rename = "PreToolUse")]
+    pre_tool_use: [HookMatcher; 1],
+}
+
+/// Without a matcher a hook sees every call.
+#[derive(Debug, Serialize)]
+struct HookMatcher {
+    #[serde(rename = "hookCallbackIds")]
+    callback_ids: [&'static str; 1],
+}
+
+/// Our answer to a request of the agent.
+#[derive(Debug, Serialize)]
+#[serde(tag = "subtype", rename_all = "snake_case")]
+pub enum ControlReply<'a> {
+    /// We could answer.
+    Success {
+        /// Their request.
+        request_id: &'a str,
+        /// The answer.
+        response: Verdict<'a>,
+    },
+    /// We cannot answer; the agent must not wait.
+    Error {
+        /// Their request.
+        request_id: &'a str,
+        /// Why.
+        error: &'a str,
+    },
+}
+
+/// A refusal, in the two shapes that the agent knows.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum Verdict<'a> {
+    /// To a permission request; the model reads the message as it stands.
+    Permission {
+        /// `deny`.
+        behavior: &'static str,
+        /// Why.
+        message: &'a str,
+    },
+    /// To a hook.
+    Hook {
+        /// The decision.
+        #[serde(rename = "hookSpecificOutput")]
+        output: HookOutput<'a>,
+    },
+}
+
+/// A hook's decision.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookOutput<'a> {
+    hook_event_name: &'static str,
+    permission_decision: &'static str,
+    permission_decision_reason: &'a str,
+}
+
+impl<'a> HostMessage<'a> {
+    /// A prompt of one text block.
+    pub fn prompt(text: &'a str, uuid: Uuid) -> Self {
+        let message = PromptMessage { role: "user", content: [TextBlock { kind: "text", text }] };
+        Self::User { session_id: "", message, parent_tool_use_id: None, uuid }
+    }
+
+    /// The line, without its newline.
+    pub fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {
+        serde_json::to_vec(self)
+    }
+}
+
+impl HostRequest {
+    /// The handshake: a hook that sees every tool call.
+    pub fn initialize() -> Self {
+        let pre_tool_use = [HookMatcher { callback_ids: [PRE_TOOL_USE_HOOK] }];
+        Self::Initialize { hooks: Hooks { pre_tool_use }, forward_subagent_text: true }
+    }
+}
+
+impl<'a> Verdict<'a> {
+    /// Refuses a permission request.
+    pub fn deny_permission(message: &'a str) -> Self {
+        Self::Permission { behavior: "deny", message }
+    }
+
+    /// Refuses a call in the PreToolUse hook.
+    pub fn deny_in_hook(reason: &'a str) -> Self {
+        Self::Hook {
+            output: HookOutput {
+                hook_event_name: "PreToolUse",
+                permission_decision: "deny",
+                permission_decision_reason: reason,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    fn line(message: &HostMessage<'_>) -> String {
+        String::from_utf8(message.to_line().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_handshake_registers_a_hook_that_sees_every_call() {
+        let request = HostRequest::initialize();
+        assert_eq!(
+            line(&HostMessage::ControlRequest { request_id: "r1", request }),
+            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["pre_tool_use"]}]},"forwardSubagentText":true}}"#
+        );
+    }
+
+    #[test]
+    fn a_prompt_is_one_text_block_on_one_line() {
+        assert_eq!(
+            line(&HostMessage::prompt("a\nb", Uuid::nil())),
+            r#"{"type":"user","session_id":"","message":{"role":"user","content":[{"type":"text","text":"a\nb"}]},"parent_tool_use_id":null,"uuid":"00000000-0000-0000-0000-000000000000"}"#
+        );
+    }
+
+    #[test]
+    fn refusals_have_the_shapes_that_the_agent_reads() {
+        let success =
+            |response| HostMessage::ControlResponse { response: ControlReply::Success { request_id: "q", response } };
+        assert_eq!(
+            line(&success(Verdict::deny_permission("no"))),
+            r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"behavior":"deny","message":"no"}}}"#
+        );
+        assert_eq!(
+            line(&success(Verdict::deny_in_hook("no"))),
+            r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"no"}}}}"#
+        );
+    }
+}

@@ -1,0 +1,172 @@
+use serde::Deserialize;
+use uuid::Uuid;
+
+use super::Text;
+
+/// A `system` line.
+#[derive(Debug)]
+pub enum SystemMessage<'a> {
+    /// A turn begins. Printed at the start of every turn, not once per process.
+    Init(Init<'a>),
+    /// The agent waits before it calls its model again.
+    ApiRetry(ApiRetry),
+    /// The conversation was compacted.
+    CompactBoundary(CompactBoundary),
+    /// The agent compacted, or failed to.
+    Status {
+        /// Why a compaction failed.
+        compact_error: Option<Text<'a>>,
+    },
+    /// A sentence for the user.
+    Informational {
+        /// The sentence.
+        content: Option<Text<'a>>,
+    },
+    /// A tool call was refused by rule or mode, without asking us.
+    PermissionDenied {
+        /// The call.
+        tool_use_id: Option<Text<'a>>,
+    },
+    /// News that we know by name and need nothing of.
+    Named(NamedSystem),
+}
+
+/// The beginning of a turn.
+#[derive(Debug, Deserialize)]
+pub struct Init<'a> {
+    /// The conversation's id. `/clear` changes it.
+    #[serde(borrow, default)]
+    pub session_id: Option<Text<'a>>,
+    /// The model in use.
+    #[serde(borrow, default)]
+    pub model: Option<Text<'a>>,
+    /// What this build can do; older builds do not say.
+    #[serde(borrow, default)]
+    capabilities: Option<Vec<Text<'a>>>,
+    /// The prompts that the turn answers; newer builds only, and only for turns that answer a prompt.
+    #[serde(default)]
+    pub user_message_uuids: Option<Vec<Uuid>>,
+}
+
+impl Init<'_> {
+    /// Whether this build names the prompts that a turn answers.
+    pub fn names_prompts(&self) -> bool {
+        self.capabilities.iter().flatten().any(|capability| &**capability == "msg_lifecycle_v1")
+    }
+}
+
+/// A retry notice.
+#[derive(Debug, Deserialize)]
+pub struct ApiRetry {
+    /// Which attempt comes next, from 1.
+    #[serde(default)]
+    pub attempt: u32,
+    /// How many there are at most.
+    #[serde(default)]
+    pub max_retries: u32,
+    /// How long the agent waits; a fraction on some builds.
+    #[serde(default)]
+    pub retry_delay_ms: f64,
+    /// The HTTP status; `null` if the connection failed.
+    #[serde(default)]
+    pub error_status: Option<u16>,
+}
+
+/// A finished compaction.
+#[derive(Debug, Deserialize)]
+pub struct CompactBoundary {
+    /// The facts.
+    #[serde(default)]
+    pub compact_metadata: CompactMetadata,
+}
+
+/// The facts of a compaction.
+#[derive(Debug, Default, Deserialize)]
+pub struct CompactMetadata {
+    /// Tokens before.
+    #[serde(default)]
+    pub pre_tokens: Option<u64>,
+    /// Tokens after.
+    #[serde(default)]
+    pub post_tokens: Option<u64>,
+}
+
+/// System messages that are known by name only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names are the agent's own and say all that we know")]
+pub enum NamedSystem {
+    BackgroundTasksChanged,
+    ControlRequestProgress,
+    HookProgress,
+    HookResponse,
+    HookStarted,
+    Notification,
+    SessionStateChanged,
+    SessionTitleChanged,
+    TaskNotification,
+    TaskProgress,
+    TaskStarted,
+    TaskUpdated,
+    ThinkingTokens,
+    UiInvalidate,
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow)]
+    subtype: Text<'a>,
+    #[serde(borrow, default)]
+    compact_error: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tool_use_id: Option<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct InformationalFields<'a> {
+    #[serde(borrow, default)]
+    content: Option<Text<'a>>,
+}
+
+impl<'a> SystemMessage<'a> {
+    /// `None` for a subtype that we do not know.
+    pub(super) fn parse(line: &'a [u8]) -> Result<Option<Self>, serde_json::Error> {
+        let fields: Fields<'a> = serde_json::from_slice(line)?;
+        Ok(Some(match &*fields.subtype {
+            "init" => Self::Init(serde_json::from_slice(line)?),
+            "api_retry" => Self::ApiRetry(serde_json::from_slice(line)?),
+            "compact_boundary" => Self::CompactBoundary(serde_json::from_slice(line)?),
+            "status" => Self::Status { compact_error: fields.compact_error },
+            "informational" => {
+                let InformationalFields { content } = serde_json::from_slice(line)?;
+                Self::Informational { content }
+            }
+            "permission_denied" => Self::PermissionDenied { tool_use_id: fields.tool_use_id },
+            subtype => match NamedSystem::from_subtype(subtype) {
+                Some(named) => Self::Named(named),
+                None => return Ok(None),
+            },
+        }))
+    }
+}
+
+impl NamedSystem {
+    fn from_subtype(subtype: &str) -> Option<Self> {
+        Some(match subtype {
+            "background_tasks_changed" => Self::BackgroundTasksChanged,
+            "control_request_progress" => Self::ControlRequestProgress,
+            "hook_progress" => Self::HookProgress,
+            "hook_response" => Self::HookResponse,
+            "hook_started" => Self::HookStarted,
+            "notification" => Self::Notification,
+            "session_state_changed" => Self::SessionStateChanged,
+            "session_title_changed" => Self::SessionTitleChanged,
+            "task_notification" => Self::TaskNotification,
+            "task_progress" => Self::TaskProgress,
+            "task_started" => Self::TaskStarted,
+            "task_updated" => Self::TaskUpdated,
+            "thinking_tokens" => Self::ThinkingTokens,
+            "ui_invalidate" => Self::UiInvalidate,
+            _ => return None,
+        })
+    }
+}

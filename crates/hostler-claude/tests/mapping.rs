@@ -1,0 +1,316 @@
+//! The mapping, case by case: lines in, events out.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use common::OrderCheck;
+use hostler_claude::mapping::Mapper;
+use hostler_claude::wire::WireMessage;
+use hostler_driver::DriverEvent;
+use uuid::Uuid;
+
+const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"S","model":"m"}"#;
+const START: &str = r#"{"type":"stream_event","event":{"type":"message_start","message":{"id":"M","model":"m","usage":{"input_tokens":100,"output_tokens":1}}}}"#;
+const TEXT: &str = r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}}"#;
+const SUCCESS: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":3,"output_tokens":4},"modelUsage":{"m":{"contextWindow":200000}},"session_id":"S"}"#;
+
+fn delta(text: &str) -> String {
+    format!(
+        r#"{{"type":"stream_event","event":{{"type":"content_block_delta","index":0,"delta":{{"type":"text_delta","text":"{text}"}}}}}}"#
+    )
+}
+
+fn whole(id: &str, block: &str) -> String {
+    format!(
+        r#"{{"type":"assistant","message":{{"id":"{id}","model":"m","content":[{block}]}},"parent_tool_use_id":null}}"#
+    )
+}
+
+fn whole_text(id: &str, text: &str) -> String {
+    whole(id, &format!(r#"{{"type":"text","text":"{text}"}}"#))
+}
+
+fn tool_result(content: &str, is_error: bool) -> String {
+    format!(
+        r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"T","is_error":{is_error},"content":{content}}}]}}}}"#
+    )
+}
+
+fn replay(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
+    let mut order = OrderCheck::default();
+    let mut shown = Vec::new();
+    for line in lines {
+        for event in mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()) {
+            order.see(&event);
+            shown.push(show(&event));
+        }
+    }
+    shown
+}
+
+/// One prompt, then these lines; the turn's beginning and its first token are taken for granted.
+fn turn(lines: &[&str]) -> Vec<String> {
+    let mut mapper = Mapper::new();
+    mapper.prompt_sent(Uuid::nil());
+    let mut all = vec![INIT];
+    all.extend(lines);
+    let mut shown = replay(&mut mapper, &all);
+    assert_eq!(shown.drain(..2).collect::<Vec<_>>(), ["began", "resume S"]);
+    shown
+}
+
+fn show(event: &DriverEvent) -> String {
+    match event {
+        DriverEvent::TurnBegan(hostler_driver::Unsolicited::No) => "began".to_owned(),
+        DriverEvent::TurnBegan(hostler_driver::Unsolicited::Yes) => "began unasked".to_owned(),
+        DriverEvent::PartStarted { part, kind } => format!("part {} {kind:?}", part.0),
+        DriverEvent::Delta { part, text } => format!("part {} + {text:?}", part.0),
+        DriverEvent::ToolStarted { id, name } => format!("tool {id} {name}"),
+        DriverEvent::ToolInputDelta { id, json } => format!("tool {id} + {json}"),
+        DriverEvent::ToolReady { id, input } => format!("tool {id} ready {input}"),
+        DriverEvent::ToolFinished { id, outcome, output } => format!("tool {id} {outcome:?}: {output}"),
+        DriverEvent::Usage(usage) => format!(
+            "usage {} {} of {:?} {:?}",
+            usage.input,
+            usage.output,
+            usage.model.as_deref().unwrap_or_default(),
+            usage.context_window.unwrap_or(0)
+        ),
+        DriverEvent::ResumeToken(token) => format!("resume {}", token.0),
+        DriverEvent::Retrying { attempt, max, delay, status, category } => {
+            format!("retry {attempt}/{max} in {delay:?}: {status:?} {category:?}")
+        }
+        DriverEvent::Notice(text) => format!("notice {text}"),
+        DriverEvent::TurnEnded(outcome) => format!("ended {outcome:?}"),
+        DriverEvent::Gone { .. } => unreachable!("the mapping knows nothing of processes"),
+    }
+}
+
+#[test]
+fn a_streamed_answer_is_one_part_and_its_whole_block_adds_nothing() {
+    let usage = r#"{"type":"stream_event","event":{"type":"message_delta","usage":{"output_tokens":25}}}"#;
+    let events =
+        turn(&[START, TEXT, &delta("Hello "), &delta("there"), &whole_text("M", "Hello there"), usage, SUCCESS]);
+    assert_eq!(
+        events,
+        [
+            "part 1 Text",
+            "part 1 + \"Hello \"",
+            "part 1 + \"there\"",
+            r#"usage 100 25 of "m" 0"#,
+            r#"usage 3 4 of "m" 200000"#,
+            "ended Completed { empty: false }",
+        ]
+    );
+}
+
+#[test]
+fn a_whole_block_adds_the_rest_of_a_stream_that_ended_early() {
+    let events = turn(&[START, TEXT, &delta("Hel"), &whole_text("M", "Hello")]);
+    assert_eq!(events, ["part 1 Text", "part 1 + \"Hel\"", "part 1 + \"lo\""]);
+}
+
+#[test]
+fn an_answer_that_was_not_streamed_is_shown_from_its_whole_blocks() {
+    let thinking = whole("M", r#"{"type":"thinking","thinking":"hm"}"#);
+    let events = turn(&[&thinking, &whole_text("M", "one"), &whole_text("M", "two")]);
+    assert_eq!(
+        events,
+        ["part 1 Reasoning", "part 1 + \"hm\"", "part 2 Text", "part 2 + \"one\"", "part 3 Text", "part 3 + \"two\"",]
+    );
+}
+
+#[test]
+fn a_stream_that_is_cut_keeps_its_part_and_says_so() {
+    let again = START.replace("\"M\"", "\"N\"");
+    let events = turn(&[START, TEXT, &delta("half"), &again, TEXT, &delta("whole"), &whole_text("N", "whole")]);
+    assert_eq!(
+        events,
+        [
+            "part 1 Text",
+            "part 1 + \"half\"",
+            "notice The connection to the model was cut; the agent starts its answer again.",
+            "part 2 Text",
+            "part 2 + \"whole\"",
+        ]
+    );
+}
+
+#[test]
+fn a_cut_stream_that_is_answered_without_streaming_says_so_too() {
+    let events = turn(&[START, TEXT, &delta("half"), &whole_text("N", "whole")]);
+    assert_eq!(
+        events,
+        [
+            "part 1 Text",
+            "part 1 + \"half\"",
+            "notice The connection to the model was cut; the agent starts its answer again.",
+            "part 2 Text",
+            "part 2 + \"whole\"",
+        ]
+    );
+}
+
+#[test]
+fn a_block_that_became_another_one_is_shown_beside_what_was_streamed() {
+    let events = turn(&[START, TEXT, &delta("abc"), &whole_text("M", "xyz")]);
+    assert_eq!(events, ["part 1 Text", "part 1 + \"abc\"", "part 2 Text", "part 2 + \"xyz\""]);
+}
+
+#[test]
+fn a_tool_call_is_started_written_ready_and_finished() {
+    let start = r#"{"type":"stream_event","event":{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"T","name":"Bash","input":{}}}}"#;
+    let input = r#"{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{}"}}}"#;
+    let call = whole("M", r#"{"type":"tool_use","id":"T","name":"Bash","input":{"a":1}}"#);
+    let events = turn(&[
+        START,
+        start,
+        input,
+        &call,
+        &tool_result(r#"[{"type":"text","text":"a"},{"type":"image"}]"#, false),
+        SUCCESS,
+    ]);
+    assert_eq!(
+        events[..4],
+        ["tool T Bash", "tool T + {}", "tool T ready {\"a\":1}", "tool T Succeeded: a\n[not text]"]
+    );
+}
+
+#[test]
+fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
+    let call = whole("M", r#"{"type":"tool_use","id":"T","name":"Read","input":{}}"#);
+    let denied = |lines: &[&str], tell: bool| {
+        let mut mapper = Mapper::new();
+        if tell {
+            mapper.denied("T");
+        }
+        let mut all = vec![INIT, &call];
+        all.extend(lines);
+        replay(&mut mapper, &all).into_iter().filter(|event| event.starts_with("tool T D")).collect::<Vec<_>>()
+    };
+    assert_eq!(denied(&[&tool_result(r#""no""#, true)], true), ["tool T Denied: no"]);
+    assert_eq!(denied(&[&tool_result(r#""PreToolUse:Read hook error: no""#, true)], false), ["tool T Denied: no"]);
+    let rule = r#"{"type":"system","subtype":"permission_denied","tool_use_id":"T","message":"x"}"#;
+    assert_eq!(denied(&[rule, &tool_result(r#""no""#, true)], false), ["tool T Denied: no"]);
+    let meta = tool_result(r#""no""#, true).replace(
+        r#""type":"user","#,
+        r#""type":"user","tool_result_meta":[{"id":"T","permission_decision":{"decision":"reject"}}],"#,
+    );
+    assert_eq!(denied(&[&meta], false), ["tool T Denied: no"]);
+    let at_the_end = SUCCESS.replace(r#""usage""#, r#""permission_denials":[{"tool_use_id":"T"}],"usage""#);
+    assert_eq!(denied(&[&at_the_end], false).len(), 1);
+    assert_eq!(denied(&[&tool_result(r#""no such file""#, true)], false), [""; 0]);
+}
+
+#[test]
+fn what_sub_agents_say_is_skipped_and_counted() {
+    let mut mapper = Mapper::new();
+    let of_sub_agent = whole_text("M", "sub").replace("null", "\"toolu_1\"");
+    assert_eq!(replay(&mut mapper, &[&of_sub_agent]), [""; 0]);
+    assert_eq!(mapper.skipped().sub_agent, 1);
+}
+
+#[test]
+fn is_error_decides_and_not_the_subtype() {
+    let ended = |result: &str| turn(&[result]).pop().unwrap();
+    let result = |fields: &str| format!(r#"{{"type":"result",{fields}}}"#);
+    for (fields, expected) in [
+        (r#""subtype":"success","is_error":false,"result":"""#, "Completed { empty: true }"),
+        (
+            r#""subtype":"success","is_error":true,"api_error_status":429,"result":"API Error: 429 {\"error\":{\"message\":\"slow down\"}} · wait""#,
+            r#"Failed(TurnFailure { category: RateLimit, message: "API Error: 429 slow down · wait", status: Some(429) })"#,
+        ),
+        (
+            r#""subtype":"success","is_error":true,"api_error_status":null,"result":"API Error: Connection error.""#,
+            r#"Failed(TurnFailure { category: Network, message: "API Error: Connection error.", status: None })"#,
+        ),
+        (
+            r#""subtype":"error_max_turns","is_error":true,"errors":["Reached maximum number of turns (1)"]"#,
+            r#"Failed(TurnFailure { category: Limit, message: "Reached maximum number of turns (1)", status: None })"#,
+        ),
+        (
+            r#""subtype":"error_during_execution","is_error":true,"errors":["[ede_diagnostic] x"]"#,
+            r#"Failed(TurnFailure { category: Agent, message: "The agent could not finish its answer.", status: None })"#,
+        ),
+        (r#""subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming""#, "Interrupted"),
+        (r#""subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools""#, "Interrupted"),
+        (
+            r#""subtype":"error_during_execution","is_error":true"#,
+            r#"Failed(TurnFailure { category: Agent, message: "The agent ended the turn with an error and gave no reason.", status: None })"#,
+        ),
+    ] {
+        assert_eq!(ended(&result(fields)), format!("ended {expected}"), "{fields}");
+    }
+}
+
+#[test]
+fn a_command_that_answers_in_its_result_alone_is_shown() {
+    let events = turn(&[r#"{"type":"result","subtype":"success","is_error":false,"result":"Unknown command: /x"}"#]);
+    assert_eq!(events[..2], ["part 1 Text", "part 1 + \"Unknown command: /x\""]);
+}
+
+#[test]
+fn a_compaction_is_not_an_empty_success() {
+    let boundary =
+        r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":125,"post_tokens":14}}"#;
+    let stdout = r#"{"type":"user","message":{"content":"<local-command-stdout>Compacted </local-command-stdout>"}}"#;
+    let events = turn(&[boundary, stdout, r#"{"type":"result","subtype":"success","is_error":false,"result":""}"#]);
+    assert_eq!(events[..2], ["notice The conversation was compacted from 125 to 14 tokens.", "notice Compacted"]);
+    assert_eq!(events.last().unwrap(), "ended Completed { empty: false }");
+}
+
+#[test]
+fn a_retry_says_what_went_wrong() {
+    let retry = |status: &str| {
+        let line = format!(
+            r#"{{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"retry_delay_ms":1055.5,"error_status":{status},"error":"x"}}"#
+        );
+        turn(&[&line]).remove(0)
+    };
+    assert_eq!(retry("401"), "retry 2/10 in 1.0555s: Some(401) Auth");
+    assert_eq!(retry("403"), "retry 2/10 in 1.0555s: Some(403) Auth");
+    assert_eq!(retry("529"), "retry 2/10 in 1.0555s: Some(529) Overloaded");
+    assert_eq!(retry("null"), "retry 2/10 in 1.0555s: None Network");
+}
+
+#[test]
+fn a_turn_that_nobody_asked_for_is_told_apart() {
+    let mut mapper = Mapper::new();
+    assert_eq!(replay(&mut mapper, &[INIT, SUCCESS])[0], "began unasked");
+    mapper.prompt_sent(Uuid::nil());
+    assert_eq!(replay(&mut mapper, &[INIT, SUCCESS])[0], "began");
+    assert_eq!(replay(&mut mapper, &[SUCCESS])[0], "began unasked", "a result alone is a turn, too");
+}
+
+#[test]
+fn builds_that_name_their_prompts_are_believed() {
+    let named = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"],"user_message_uuids":["00000000-0000-0000-0000-000000000000"]}"#;
+    let unnamed = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"]}"#;
+    let mut mapper = Mapper::new();
+    mapper.prompt_sent(Uuid::nil());
+    assert_eq!(replay(&mut mapper, &[unnamed, SUCCESS])[0], "began unasked", "our prompt waits behind it");
+    assert_eq!(replay(&mut mapper, &[named, SUCCESS])[0], "began");
+}
+
+#[test]
+fn an_interrupted_turn_counts_what_was_streamed() {
+    let interrupted = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","usage":{"input_tokens":0,"output_tokens":0}}"#;
+    assert_eq!(turn(&[START, interrupted]), [r#"usage 100 1 of "m" 0"#, "ended Interrupted"]);
+}
+
+#[test]
+fn the_transcripts_path_is_the_better_token() {
+    let mut mapper = Mapper::new();
+    let mut tokens = |lines: &[&str], found: bool| {
+        if found {
+            mapper.transcript_found("S", "/t/S.jsonl".into());
+        }
+        let events = replay(&mut mapper, lines);
+        events.into_iter().filter(|event| event.starts_with("resume")).collect::<Vec<_>>()
+    };
+    let cleared = INIT.replace("\"S\"", "\"S2\"");
+    assert_eq!(tokens(&[INIT, SUCCESS], false), ["resume S"]);
+    assert_eq!(tokens(&[INIT, SUCCESS], true), ["resume /t/S.jsonl"]);
+    assert_eq!(tokens(&[INIT, SUCCESS], true), [""; 0], "a token is told once");
+    assert_eq!(tokens(&[&cleared], false), ["resume S2"], "after /clear the old path is no token");
+}

@@ -1,0 +1,245 @@
+//! Replays real traffic of two builds through the wire types and the mapping.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use common::OrderCheck;
+use hostler_claude::mapping::Mapper;
+use hostler_claude::wire::{Block, ControlBody, StreamEvent, WireMessage};
+use hostler_driver::{DriverEvent, PartId, PartKind, ToolOutcome, TurnOutcome};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+/// Where a string of a capture was cut.
+const CUT: &str = "…<";
+
+#[derive(Deserialize)]
+struct Record {
+    dir: String,
+    msg: Box<RawValue>,
+}
+
+fn captures() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/captures");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    files.sort();
+    files
+}
+
+/// The processes of a capture.
+fn processes(path: &Path) -> Vec<Vec<Record>> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut processes = Vec::new();
+    for line in text.lines() {
+        let record: Record = serde_json::from_str(line).unwrap();
+        if record.dir == "meta" && record.msg.get().starts_with("{\"argv\"") {
+            processes.push(Vec::new());
+        }
+        processes.last_mut().unwrap().push(record);
+    }
+    processes
+}
+
+/// Everything that one process did, checked for order while it is replayed.
+#[derive(Default)]
+struct Replay {
+    order: OrderCheck,
+    mapper: Mapper,
+    /// Which message a part was started for.
+    part_of: HashMap<PartId, String>,
+    /// The whole blocks of each message: text and reasoning.
+    whole: BTreeMap<(String, bool), String>,
+    streaming: String,
+    asked: HashMap<String, String>,
+    denied: HashSet<String>,
+    results: usize,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl Replay {
+    fn of(process: &[Record], name: &str) -> Self {
+        let mut replay = Self::default();
+        for record in process {
+            match record.dir.as_str() {
+                "in" => replay.host_wrote(record.msg.get()),
+                "out" => replay.agent_printed(record.msg.get(), name),
+                _ => {}
+            }
+        }
+        replay
+    }
+
+    fn host_wrote(&mut self, line: &str) {
+        let message: serde_json::Value = serde_json::from_str(line).unwrap();
+        if message["type"] == "user" {
+            let id = message["uuid"].as_str().and_then(|id| Uuid::parse_str(id).ok());
+            self.mapper.prompt_sent(id.unwrap_or_else(Uuid::new_v4));
+        }
+        let answer = &message["response"]["response"];
+        if answer["behavior"] == "deny" || answer["hookSpecificOutput"]["permissionDecision"] == "deny" {
+            let request = message["response"]["request_id"].as_str().unwrap();
+            let call = &self.asked[request];
+            self.mapper.denied(call);
+            self.denied.insert(call.clone());
+        }
+    }
+
+    fn agent_printed(&mut self, line: &str, name: &str) {
+        let message = WireMessage::parse(line.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}: {line}"));
+        let mut about = String::new();
+        match &message {
+            WireMessage::Unknown { kind, subtype } => panic!("{name}: {kind}/{subtype:?} has no name: {line}"),
+            WireMessage::Stream(stream) if !stream.sub_agent => {
+                if let StreamEvent::MessageStart { id, .. } = &stream.event {
+                    self.streaming = id.to_string();
+                }
+                about.clone_from(&self.streaming);
+            }
+            WireMessage::Assistant(whole) if !whole.sub_agent => {
+                about = whole.id.to_string();
+                for block in &whole.blocks {
+                    let (text, reasoning) = match block {
+                        Block::Text(text) => (text, false),
+                        Block::Thinking(text) => (text, true),
+                        _ => continue,
+                    };
+                    self.whole.entry((about.clone(), reasoning)).or_default().push_str(text);
+                }
+            }
+            WireMessage::Result(_) => self.results += 1,
+            WireMessage::ControlRequest(ask) => {
+                if let ControlBody::CanUseTool { tool_use_id: Some(id) }
+                | ControlBody::Hook { tool_use_id: Some(id), .. } = &ask.body
+                {
+                    self.asked.insert(ask.request_id.to_string(), id.to_string());
+                }
+            }
+            _ => {}
+        }
+        for event in self.mapper.on_message(&message) {
+            *self.counts.entry(name_of(&event)).or_default() += 1;
+            if let DriverEvent::PartStarted { part, .. } = &event {
+                self.part_of.insert(*part, about.clone());
+            }
+            self.order.see(&event);
+        }
+    }
+
+    /// What was shown of a message, all parts of one kind in order.
+    fn shown(&self, message: &str, reasoning: bool) -> String {
+        let kind = if reasoning { PartKind::Reasoning } else { PartKind::Text };
+        let mut parts: Vec<PartId> =
+            self.part_of.iter().filter(|(_, of)| *of == message).map(|(part, _)| *part).collect();
+        parts.sort();
+        parts
+            .iter()
+            .map(|part| &self.order.parts[part])
+            .filter(|part| part.0 == kind)
+            .map(|part| part.1.as_str())
+            .collect()
+    }
+}
+
+fn name_of(event: &DriverEvent) -> &'static str {
+    match event {
+        DriverEvent::TurnBegan(hostler_driver::Unsolicited::No) => "turn began",
+        DriverEvent::TurnBegan(hostler_driver::Unsolicited::Yes) => "turn began unasked",
+        DriverEvent::PartStarted { .. } => "part started",
+        DriverEvent::Delta { .. } => "delta",
+        DriverEvent::ToolStarted { .. } => "tool started",
+        DriverEvent::ToolInputDelta { .. } => "tool input delta",
+        DriverEvent::ToolReady { .. } => "tool ready",
+        DriverEvent::ToolFinished { outcome: ToolOutcome::Succeeded, .. } => "tool succeeded",
+        DriverEvent::ToolFinished { outcome: ToolOutcome::Failed, .. } => "tool failed",
+        DriverEvent::ToolFinished { outcome: ToolOutcome::Denied, .. } => "tool denied",
+        DriverEvent::Usage(_) => "usage",
+        DriverEvent::ResumeToken(_) => "resume token",
+        DriverEvent::Retrying { .. } => "retrying",
+        DriverEvent::Notice(_) => "notice",
+        DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false }) => "turn completed",
+        DriverEvent::TurnEnded(TurnOutcome::Completed { empty: true }) => "turn completed empty",
+        DriverEvent::TurnEnded(TurnOutcome::Interrupted) => "turn interrupted",
+        DriverEvent::TurnEnded(TurnOutcome::Failed(_)) => "turn failed",
+        DriverEvent::Gone { .. } => "gone",
+    }
+}
+
+fn replays() -> Vec<(String, Replay)> {
+    let mut replays = Vec::new();
+    for path in captures() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        for process in processes(&path) {
+            replays.push((name.clone(), Replay::of(&process, &name)));
+        }
+    }
+    replays
+}
+
+#[test]
+fn every_message_has_a_name_and_every_event_its_place() {
+    let replays = replays();
+    assert_eq!(replays.len(), 156, "processes in the captures");
+    for build in ["js", "native"] {
+        let of_build: Vec<&Replay> = replays.iter().filter(|(name, _)| name.contains(build)).map(|(_, r)| r).collect();
+        assert!(of_build.len() > 50);
+        let mut counts = BTreeMap::<&str, usize>::new();
+        for replay in of_build {
+            assert_eq!(replay.order.outcomes.len(), replay.results, "every result ends a turn");
+            for (name, count) in &replay.counts {
+                *counts.entry(name).or_default() += count;
+            }
+        }
+        let counts: Vec<String> = counts.into_iter().map(|(name, count)| format!("{count} {name}")).collect();
+        insta::assert_snapshot!(format!("replayed_{build}"), counts.join("\n"));
+    }
+}
+
+#[test]
+fn a_whole_assistant_block_adds_exactly_what_was_not_streamed() {
+    let (mut compared, mut cut) = (0, 0);
+    for (name, replay) in replays() {
+        for ((message, reasoning), whole) in &replay.whole {
+            let shown = replay.shown(message, *reasoning);
+            if let Some((start, _)) = whole.split_once(CUT) {
+                assert!(shown.starts_with(start), "{name}: {message}");
+                cut += 1;
+            } else {
+                assert_eq!(shown, *whole, "{name}: {message}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 300, "{compared} messages compared");
+    assert!(cut < 10, "{cut} messages were cut");
+}
+
+#[test]
+fn what_the_host_refused_is_shown_as_refused() {
+    let mut refused = 0;
+    for (name, replay) in replays() {
+        for call in &replay.denied {
+            if let Some(outcome) = replay.order.tool_outcomes.get(call) {
+                assert_eq!(*outcome, ToolOutcome::Denied, "{name}: {call}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused >= 10, "{refused} refused calls");
+}
+
+#[test]
+fn a_cut_stream_is_noticed_on_both_builds() {
+    let notices = |wanted: &str| {
+        let of_file = |(name, _): &(String, Replay)| name == wanted;
+        let notices = replays().into_iter().filter(of_file).flat_map(|(_, replay)| replay.order.notices);
+        notices.filter(|notice| notice == hostler_claude::mapping::CUT_NOTICE).count()
+    };
+    // The native build streams again seven times; the JavaScript build falls back to an answer that was empty here.
+    assert_eq!(notices("13-errors-native"), 7);
+    assert_eq!(notices("13-errors-js"), 0);
+}

@@ -1,0 +1,289 @@
+//! The actor's hands: opening, prompting, interrupting and closing the agent.
+
+use std::sync::Arc;
+
+use hostler_driver::{
+    CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened, Prompt,
+    StderrTail,
+};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::{Actor, Input};
+use crate::port::{AgentStatus, Lease};
+use crate::record::Record;
+use crate::transcript::{Failure, activity};
+use crate::turn::{AgentPhase, Input as TurnInput};
+
+/// Something that was started for the agent is finished. Each carries the attempt that it belongs to, so that news of
+/// an agent that is no longer meant changes nothing.
+pub(crate) enum AgentNews {
+    /// The handshake is finished, or it failed.
+    Opened { attempt: u64, result: Result<Opened, OpenError> },
+    /// An attempt to open was given up; nothing is left of it.
+    OpenAbandoned { attempt: u64 },
+    /// The prompt was written, or could not be.
+    Sent { attempt: u64, turn: String, result: Result<Uuid, ConnectionError> },
+    /// The time for reacting to an interrupt is over.
+    InterruptExpired { attempt: u64, interrupt: u64 },
+    /// The tree is empty.
+    Closed { attempt: u64 },
+}
+
+/// The agent's slot. At most one process at a time.
+#[derive(Default)]
+pub(super) struct Agent {
+    attempt: u64,
+    /// Counts interrupts, so that the clock of an old one cannot end the wait for a new one.
+    interrupts: u64,
+    state: AgentState,
+}
+
+#[derive(Default)]
+enum AgentState {
+    #[default]
+    None,
+    Opening {
+        cancel: CancellationToken,
+        model: String,
+        lease: Lease,
+    },
+    Live(Live),
+    /// The process is being ended; its lease ends with it.
+    Closing(#[expect(dead_code, reason = "held for its Drop")] Option<Lease>),
+}
+
+struct Live {
+    connection: Arc<dyn Connection>,
+    events: mpsc::Receiver<DriverEvent>,
+    model: String,
+    lease: Lease,
+}
+
+impl Agent {
+    /// The next event of the live agent; never, if there is none.
+    pub(super) async fn next_event(&mut self) -> Option<DriverEvent> {
+        match &mut self.state {
+            AgentState::Live(live) => match live.events.recv().await {
+                Some(event) => Some(event),
+                // The driver always says `Gone` before it closes the channel; should it not, this is it.
+                None => {
+                    Some(DriverEvent::Gone { status: "the driver ended".to_owned(), stderr: StderrTail::default() })
+                }
+            },
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// An event that is there already.
+    pub(super) fn waiting_event(&mut self) -> Option<DriverEvent> {
+        match &mut self.state {
+            AgentState::Live(live) => live.events.try_recv().ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether anything of a process may still be there.
+    pub(super) fn is_there(&self) -> bool {
+        !matches!(self.state, AgentState::None)
+    }
+
+    /// The model that the live agent was started with.
+    pub(super) fn model(&self) -> Option<&str> {
+        match &self.state {
+            AgentState::Opening { model, .. } | AgentState::Live(Live { model, .. }) => Some(model),
+            _ => None,
+        }
+    }
+}
+
+impl Actor {
+    pub(super) async fn open_agent(&mut self) {
+        self.agent.attempt += 1;
+        let attempt = self.agent.attempt;
+        let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
+            let message = format!("This host does not offer the agent {:?}.", self.session.session.provider);
+            let result = Err(OpenError {
+                kind: hostler_driver::OpenErrorKind::ExecutableMissing,
+                message,
+                stderr: StderrTail::default(),
+            });
+            self.tasks.spawn(async move { Input::Agent(AgentNews::Opened { attempt, result }) });
+            return;
+        };
+        let info = driver.describe();
+        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri);
+        let model = self.wanted_model().unwrap_or(info.default_model);
+        let spec = OpenSpec {
+            conversation: self.session.conversation_start(),
+            working_directory: self.session.working_directory().unwrap_or_default(),
+            model: model.clone(),
+            permission_mode: self.session.config("permissionMode").unwrap_or("default").to_owned(),
+            endpoint: lease.endpoint.clone(),
+        };
+        let cancel = CancellationToken::new();
+        let cancelled = cancel.clone();
+        self.tasks.spawn(async move {
+            let news = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => AgentNews::OpenAbandoned { attempt },
+                result = driver.open(spec) => AgentNews::Opened { attempt, result },
+            };
+            Input::Agent(news)
+        });
+        self.agent.state = AgentState::Opening { cancel, model, lease };
+        self.flush(&mut vec![activity(Some(format!("Starting {}", info.display_name)))]).await;
+    }
+
+    pub(super) fn send_prompt(&mut self, turn: String) {
+        let Some(text) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
+        let prompt = Prompt::new(text.message.text.clone());
+        let AgentState::Live(live) = &self.agent.state else { return };
+        let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
+        self.tasks.spawn(async move {
+            let result = connection.send(prompt).await;
+            Input::Agent(AgentNews::Sent { attempt, turn, result })
+        });
+    }
+
+    pub(super) fn interrupt_agent(&mut self) {
+        let AgentState::Live(live) = &self.agent.state else { return };
+        let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
+        self.agent.interrupts += 1;
+        let (interrupt, grace) = (self.agent.interrupts, self.host.interrupt_grace);
+        self.tasks.spawn(async move {
+            // The answer does not matter: the turn's end is what counts, and the clock covers its absence.
+            let asking = async {
+                if let Err(error) = connection.interrupt().await {
+                    tracing::debug!(%error, "an interrupt was not answered");
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = asking => {}
+                () = tokio::time::sleep(grace) => {}
+            }
+            Input::Agent(AgentNews::InterruptExpired { attempt, interrupt })
+        });
+    }
+
+    pub(super) fn close_agent(&mut self, mode: CloseMode) {
+        let attempt = self.agent.attempt;
+        self.host.agent_gone(&self.session.uri);
+        match std::mem::take(&mut self.agent.state) {
+            AgentState::Opening { cancel, lease, .. } => {
+                cancel.cancel();
+                self.agent.state = AgentState::Closing(Some(lease));
+            }
+            AgentState::Live(live) => {
+                self.agent.state = AgentState::Closing(Some(live.lease));
+                self.tasks.spawn(async move {
+                    live.connection.close(mode).await;
+                    Input::Agent(AgentNews::Closed { attempt })
+                });
+            }
+            other => {
+                self.agent.state = other;
+                self.tasks.spawn(async move { Input::Agent(AgentNews::Closed { attempt }) });
+            }
+        }
+    }
+
+    pub(super) async fn agent_news(&mut self, news: AgentNews) {
+        match news {
+            AgentNews::Opened { attempt, result } => self.opened(attempt, result).await,
+            AgentNews::OpenAbandoned { attempt } | AgentNews::Closed { attempt } => {
+                if attempt == self.agent.attempt {
+                    self.agent.state = AgentState::None;
+                    self.drive(TurnInput::Closed).await;
+                }
+            }
+            AgentNews::Sent { attempt, turn, result } => match result {
+                Ok(message) => self.note(&Record::Delivered { turn, message }).await,
+                Err(error) => {
+                    tracing::debug!(attempt, %error, "a prompt could not be written; the agent's end follows");
+                }
+            },
+            AgentNews::InterruptExpired { attempt, interrupt } => {
+                if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupts) {
+                    self.drive(TurnInput::InterruptExpired).await;
+                }
+            }
+        }
+    }
+
+    async fn opened(&mut self, attempt: u64, result: Result<Opened, OpenError>) {
+        let meant = attempt == self.agent.attempt && self.machine.agent() == AgentPhase::Opening;
+        let opened = match result {
+            Ok(opened) => opened,
+            Err(error) => {
+                if meant {
+                    self.agent.state = AgentState::None;
+                    self.flush(&mut vec![activity(None)]).await;
+                    self.drive(TurnInput::OpenFailed(start_failure(error))).await;
+                } else if attempt == self.agent.attempt {
+                    self.agent.state = AgentState::None;
+                    self.drive(TurnInput::Closed).await;
+                }
+                return;
+            }
+        };
+        if !meant {
+            // Given up in the very moment in which it succeeded: it closes itself.
+            self.tasks.spawn(async move {
+                opened.connection.close(CloseMode::Now).await;
+                Input::Agent(AgentNews::Closed { attempt })
+            });
+            return;
+        }
+        if let Err(error) = self.announce().await {
+            opened.connection.close(CloseMode::Now).await;
+            self.agent.state = AgentState::None;
+            self.flush(&mut vec![activity(None)]).await;
+            let failure = Failure { error_type: "store".to_owned(), message: error.to_string(), stderr: None };
+            self.drive(TurnInput::OpenFailed(failure)).await;
+            return;
+        }
+        self.go_live(opened);
+        self.flush(&mut vec![activity(None)]).await;
+        self.drive(TurnInput::Opened).await;
+    }
+
+    fn go_live(&mut self, opened: Opened) {
+        let AgentState::Opening { model, lease, .. } = std::mem::take(&mut self.agent.state) else { return };
+        let Opened { connection, events, facts } = opened;
+        let ConnectionFacts { pid, version } = facts;
+        self.host
+            .agent_is_there(&self.session.uri, AgentStatus { session: self.session.uri.to_string(), pid, version });
+        self.agent.state = AgentState::Live(Live { connection: connection.into(), events, model, lease });
+    }
+
+    /// The process ended by itself. The driver has swept its tree before it said so.
+    pub(super) async fn agent_gone(&mut self, status: String, stderr: &StderrTail) {
+        if !matches!(self.agent.state, AgentState::Live(_)) {
+            return;
+        }
+        self.agent.state = AgentState::None;
+        self.host.agent_gone(&self.session.uri);
+        let failure = Failure {
+            error_type: "agentExited".to_owned(),
+            message: format!("The agent ended in the middle of the turn ({status}). Send the message again to go on."),
+            stderr: Some(stderr.as_str().to_owned()),
+        };
+        self.drive(TurnInput::Gone(failure)).await;
+    }
+
+    /// The model that the running turn's message asks for.
+    pub(super) fn wanted_model(&self) -> Option<String> {
+        self.session.chat.active_turn.as_ref()?.message.model.as_ref().map(|model| model.id.clone())
+    }
+}
+
+fn start_failure(error: OpenError) -> Failure {
+    Failure {
+        error_type: error.kind.as_str().to_owned(),
+        message: error.message,
+        stderr: Some(error.stderr.as_str().to_owned()),
+    }
+}

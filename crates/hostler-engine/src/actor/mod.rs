@@ -1,0 +1,520 @@
+//! The session's actor: the one writer of a session.
+//!
+//! One loop, one [`Input`], one `match`. It checks preconditions at the moment of reducing, feeds the turn machine and
+//! carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
+
+mod agent;
+mod dispatch;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ahp_types::StateAction;
+use hostler_driver::{ApiErrorCategory, DriverEvent, TurnFailure, Unsolicited};
+use hostler_store::{Batch, CatalogueChange, Durability, Entry, StoreError};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use self::agent::{Agent, AgentNews};
+use crate::engine::Host;
+use crate::hub::{ChannelState, Delivery, NoticeKind, SnapshotAt, Subscriber};
+use crate::record::Record;
+use crate::session::{Dispatch, Session};
+use crate::transcript::{Failure, Transcript, error};
+use crate::turn::{Effect, End, Input as TurnInput, TurnMachine};
+use crate::{EngineError, restore, uri};
+
+/// How many requests may wait for one session.
+const MAILBOX: usize = 256;
+
+/// How many events that are waiting already are looked at together.
+const MERGE: usize = 256;
+
+/// How long to wait before a turn's end is stored again after a failure.
+const END_RETRY: Duration = Duration::from_millis(500);
+
+/// Everything that can happen to a session.
+pub(crate) enum Input {
+    /// A client wants something.
+    Dispatch(Box<Dispatch>),
+    /// A client wants to hear a channel.
+    Subscribe(Subscribe),
+    /// The agent did something.
+    Event(DriverEvent),
+    /// Something that was started for the agent is finished.
+    Agent(AgentNews),
+    /// The turn's end could not be stored; try again.
+    RetryEnd(String, End<Failure>),
+    /// Forget the session.
+    Dispose(oneshot::Sender<()>),
+    /// The host is going down.
+    Shutdown(oneshot::Sender<()>),
+}
+
+/// A subscription on its way through the actor.
+pub(crate) struct Subscribe {
+    pub(crate) channel: String,
+    pub(crate) subscriber: Subscriber,
+    pub(crate) token: u64,
+    pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
+}
+
+/// Where a session comes from.
+pub(crate) enum Origin {
+    /// Just created.
+    Provisional(Box<Session>),
+    /// Known to the store.
+    Stored { uri: Arc<str>, listed: bool },
+}
+
+/// The way to a session's actor.
+#[derive(Clone)]
+pub(crate) struct SessionHandle {
+    mailbox: mpsc::Sender<Input>,
+}
+
+impl SessionHandle {
+    /// Starts an actor. It ends by itself after a dispose or a shutdown.
+    pub(crate) fn spawn(host: &Arc<Host>, origin: Origin) -> Self {
+        let (mailbox, inputs) = mpsc::channel(MAILBOX);
+        let task_host = Arc::clone(host);
+        host.tasks.spawn(async move { run(task_host, origin, inputs).await });
+        Self { mailbox }
+    }
+
+    pub(crate) async fn send(&self, input: Input) -> Result<(), EngineError> {
+        self.mailbox.send(input).await.map_err(|_| EngineError::Stopping)
+    }
+}
+
+async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>) {
+    let (session, restored) = match origin {
+        Origin::Provisional(session) => (*session, false),
+        Origin::Stored { uri, listed } => match load(&host, &uri, listed).await {
+            Ok(session) => (session, true),
+            Err(error) => return refuse_all(inputs, &uri, &error).await,
+        },
+    };
+    let mut actor = Actor {
+        host,
+        session,
+        machine: TurnMachine::default(),
+        agent: Agent::default(),
+        transcript: None,
+        turn_started: Instant::now(),
+        tasks: JoinSet::new(),
+    };
+    if restored {
+        actor.end_interrupted_turn().await;
+    }
+    loop {
+        let input = tokio::select! {
+            Some(input) = inputs.recv() => input,
+            Some(event) = actor.agent.next_event() => Input::Event(event),
+            Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
+                Ok(input) => input,
+                Err(error) => {
+                    tracing::error!(%error, "a task of a session ended abnormally");
+                    continue;
+                }
+            },
+            else => break,
+        };
+        if actor.handle(input).await.is_break() {
+            break;
+        }
+    }
+}
+
+async fn load(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
+    let rows = host.store.journal(uri).await?;
+    restore::session(uri, listed, rows).ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))
+}
+
+/// A session that cannot be loaded answers everything with the reason.
+async fn refuse_all(mut inputs: mpsc::Receiver<Input>, uri: &str, error: &EngineError) {
+    tracing::error!(session = uri, %error, "a stored session could not be loaded");
+    while let Some(input) = inputs.recv().await {
+        match input {
+            Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
+            Input::Dispose(reply) | Input::Shutdown(reply) => {
+                let _ = reply.send(());
+                return;
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) struct Actor {
+    host: Arc<Host>,
+    session: Session,
+    machine: TurnMachine,
+    agent: Agent,
+    /// The running turn's parts.
+    transcript: Option<Transcript>,
+    turn_started: Instant,
+    /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
+    tasks: JoinSet<Input>,
+}
+
+type Flow = std::ops::ControlFlow<()>;
+
+impl Actor {
+    async fn handle(&mut self, input: Input) -> Flow {
+        match input {
+            Input::Dispatch(dispatch) => self.dispatch(*dispatch).await,
+            Input::Subscribe(subscribe) => self.subscribe(subscribe).await,
+            Input::Event(event) => self.events(event).await,
+            Input::Agent(news) => self.agent_news(news).await,
+            Input::RetryEnd(turn, end) => {
+                if self.end_turn(turn, end).await {
+                    self.drive(TurnInput::EndStored).await;
+                }
+            }
+            Input::Dispose(reply) => {
+                self.stop().await;
+                self.forget().await;
+                let _ = reply.send(());
+                return Flow::Break(());
+            }
+            Input::Shutdown(reply) => {
+                self.stop().await;
+                let _ = reply.send(());
+                return Flow::Break(());
+            }
+        }
+        Flow::Continue(())
+    }
+
+    // ── The agent speaks ──────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Handles an event and whatever is waiting behind it. Nothing waits in order to be merged.
+    async fn events(&mut self, first: DriverEvent) {
+        let mut actions = Vec::new();
+        let mut next = Some(first);
+        let mut left = MERGE;
+        while let Some(event) = next.take() {
+            match event {
+                DriverEvent::TurnBegan(Unsolicited::No) => {}
+                DriverEvent::TurnBegan(Unsolicited::Yes) => self.drive(TurnInput::BeganUnasked).await,
+                DriverEvent::ResumeToken(token) => {
+                    self.flush(&mut actions).await;
+                    self.remember_token(token).await;
+                }
+                DriverEvent::TurnEnded(outcome) => {
+                    self.flush(&mut actions).await;
+                    self.drive(TurnInput::Ended(outcome)).await;
+                }
+                DriverEvent::Retrying { category: ApiErrorCategory::Auth, status, .. } => {
+                    self.flush(&mut actions).await;
+                    let message = "The model's provider refused the credential.".to_owned();
+                    let failure = TurnFailure { category: ApiErrorCategory::Auth, message, status };
+                    self.drive(TurnInput::GiveUp(failure.into())).await;
+                }
+                DriverEvent::Gone { status, stderr } => {
+                    self.flush(&mut actions).await;
+                    self.agent_gone(status, &stderr).await;
+                }
+                output => {
+                    for effect in self.machine.step::<Failure>(TurnInput::Output) {
+                        if effect == Effect::Show
+                            && let Some(transcript) = self.transcript.as_mut()
+                        {
+                            transcript.show(output, &mut actions);
+                            break;
+                        }
+                    }
+                }
+            }
+            left -= 1;
+            if left > 0 {
+                next = self.agent.waiting_event();
+            }
+        }
+        self.flush(&mut actions).await;
+    }
+
+    /// Reduces and publishes streamed actions of the chat.
+    async fn flush(&mut self, actions: &mut Vec<StateAction>) {
+        if actions.is_empty() {
+            return;
+        }
+        let channel = Arc::clone(&self.session.chat_uri);
+        let mut batch = self.batch(Durability::Stream);
+        for action in actions.drain(..) {
+            self.session.apply(&channel, &action);
+            match Entry::new(Arc::clone(&channel), action) {
+                Ok(entry) => batch = batch.entry(entry),
+                Err(error) => tracing::error!(%error, "an action was skipped"),
+            }
+        }
+        self.submit(batch).await;
+    }
+
+    async fn remember_token(&mut self, token: hostler_driver::ResumeToken) {
+        if self.session.token.as_ref() == Some(&token) {
+            return;
+        }
+        self.session.token = Some(token.clone());
+        self.note(&Record::Resume { token }).await;
+    }
+
+    /// Appends a private fact.
+    async fn note(&mut self, record: &Record) {
+        match record.on(&self.session.chat_uri) {
+            Ok(record) => {
+                let batch = self.batch(Durability::Stream).record(record);
+                self.submit(batch).await;
+            }
+            Err(error) => tracing::error!(%error, "a host record was skipped"),
+        }
+    }
+
+    // ── The machine moves ─────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Feeds the machine and carries out what it says, until nothing follows.
+    async fn drive(&mut self, input: TurnInput<Failure>) {
+        let mut inputs = VecDeque::from([input]);
+        while let Some(input) = inputs.pop_front() {
+            for effect in self.machine.step(input) {
+                match effect {
+                    Effect::Open => self.open_agent().await,
+                    Effect::Send(turn) => self.send_prompt(turn),
+                    Effect::Show | Effect::Drop => {}
+                    Effect::Interrupt => self.interrupt_agent(),
+                    Effect::Close => self.close_agent(hostler_driver::CloseMode::Now),
+                    Effect::CloseGracefully => self.close_agent(hostler_driver::CloseMode::Graceful),
+                    Effect::End(turn, end) => {
+                        if self.end_turn(turn, end).await {
+                            inputs.push_back(TurnInput::EndStored);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Stores and publishes a turn's end. `false` if the store refused; then it is tried again later.
+    async fn end_turn(&mut self, turn: String, end: End<Failure>) -> bool {
+        let duration = i64::try_from(self.turn_started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let mut actions = Vec::new();
+        let transcript = self.transcript.get_or_insert_with(|| Transcript::new(turn.clone()));
+        transcript.end(end.clone(), duration, &mut actions);
+        match self.commit_chat(actions, None).await {
+            Ok(()) => {
+                self.transcript = None;
+                self.project().await;
+                true
+            }
+            Err(error) => {
+                tracing::error!(session = &*self.session.uri, %error, "a turn's end could not be stored yet");
+                self.tasks.spawn(async move {
+                    tokio::time::sleep(END_RETRY).await;
+                    Input::RetryEnd(turn, end)
+                });
+                false
+            }
+        }
+    }
+
+    /// Commits actions of the chat, then reduces them: a failed commit leaves the state untouched.
+    async fn commit_chat(
+        &mut self,
+        actions: Vec<StateAction>,
+        origin: Option<ahp_types::ActionOrigin>,
+    ) -> Result<(), StoreError> {
+        let channel = Arc::clone(&self.session.chat_uri);
+        let mut batch = self.batch(Durability::Durable);
+        let mut origin = origin;
+        for action in &actions {
+            batch = batch.entry(Entry::new(Arc::clone(&channel), action.clone())?.with_origin(origin.take()));
+        }
+        self.host.store.sequencer().commit(batch).await?;
+        for action in &actions {
+            self.session.apply(&channel, action);
+        }
+        Ok(())
+    }
+
+    /// A turn that was running when the host died ends now.
+    async fn end_interrupted_turn(&mut self) {
+        let Some(turn) = self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) else {
+            self.project().await;
+            return;
+        };
+        let failure = Failure {
+            error_type: "interrupted".to_owned(),
+            message: "The host stopped while this turn was running. Send a message to continue the conversation."
+                .to_owned(),
+            stderr: None,
+        };
+        if let Err(error) = self.commit_chat(vec![error(turn, 0, failure)], None).await {
+            tracing::error!(%error, "an interrupted turn could not be ended");
+        }
+        // It was acknowledged, so it is listed, even if its agent never came up.
+        if !self.session.listed
+            && let Err(error) = self.announce().await
+        {
+            tracing::error!(%error, "an interrupted session could not be announced");
+        }
+        self.project().await;
+    }
+
+    // ── Telling the world ─────────────────────────────────────────────────────────────────────────────────────────
+
+    /// `session/ready`, the catalogue's row and `root/sessionAdded`: once, after the handshake.
+    async fn announce(&mut self) -> Result<(), StoreError> {
+        if self.session.listed {
+            return Ok(());
+        }
+        let ready = StateAction::SessionReady(ahp_types::actions::SessionReadyAction {});
+        let summary = self.session.summary();
+        let host = Arc::clone(&self.host);
+        let added = summary.clone();
+        let session_uri = Arc::clone(&self.session.uri);
+        let batch = self
+            .batch(Durability::Durable)
+            .entry(Entry::new(Arc::clone(&self.session.uri), ready.clone())?)
+            .catalogue(put(&self.session.uri, true, &summary)?)
+            .then(move |_| {
+                host.catalogue.put(&session_uri, added.clone());
+                host.hub.notify(uri::ROOT, NoticeKind::SessionAdded(Box::new(added)));
+            });
+        self.host.store.sequencer().commit(batch).await?;
+        let channel = Arc::clone(&self.session.uri);
+        self.session.apply(&channel, &ready);
+        self.session.listed = true;
+        Ok(())
+    }
+
+    /// Brings the session's line about its chat, and the session's line in the list, up to date.
+    async fn project(&mut self) {
+        let projection = self.session.chat_projection();
+        if let Some(action) = &projection {
+            let channel = Arc::clone(&self.session.uri);
+            self.session.apply(&channel, action);
+        }
+        if !self.session.stored {
+            return;
+        }
+        let summary = self.session.summary();
+        let entry = projection.map(|action| Entry::new(Arc::clone(&self.session.uri), action)).transpose();
+        let row = put(&self.session.uri, self.session.listed, &summary);
+        let mut batch = match (entry, row) {
+            (Ok(entry), Ok(row)) => self.batch(Durability::Stream).entries(entry).catalogue(row),
+            (Err(error), _) | (_, Err(error)) => {
+                tracing::error!(%error, "a session's line could not be updated");
+                return;
+            }
+        };
+        if self.session.listed {
+            let host = Arc::clone(&self.host);
+            let session = Arc::clone(&self.session.uri);
+            batch = batch.then(move |_| {
+                let changes = host.catalogue.put(&session, summary);
+                if let Some(changes) = changes.filter(|changes| *changes != Default::default()) {
+                    let changes = Box::new(changes);
+                    host.hub.notify(uri::ROOT, NoticeKind::SessionSummaryChanged { session, changes });
+                }
+            });
+        }
+        self.submit(batch).await;
+    }
+
+    /// Takes the snapshot and the subscription at one number.
+    async fn subscribe(&mut self, subscribe: Subscribe) {
+        let Subscribe { channel, subscriber, token, reply } = subscribe;
+        let (resource, state) = if channel == *self.session.uri {
+            (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
+        } else if channel == *self.session.chat_uri {
+            (Arc::clone(&self.session.chat_uri), ChannelState::Chat(Arc::clone(&self.session.chat)))
+        } else {
+            let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
+            return;
+        };
+        let result = self.host.deliver_snapshot(resource, state, subscriber, token).await;
+        let _ = reply.send(result);
+    }
+
+    // ── The end ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Ends the turn as cancelled and the agent with everything it started.
+    async fn stop(&mut self) {
+        self.drive(TurnInput::Stop).await;
+        while self.agent.is_there() {
+            let Some(done) = self.tasks.join_next().await else { break };
+            if let Ok(Input::Agent(news)) = done {
+                self.agent_news(news).await;
+            }
+        }
+        self.tasks.shutdown().await;
+    }
+
+    /// Removes the session from the store and the list.
+    async fn forget(&mut self) {
+        let host = Arc::clone(&self.host);
+        let (session, chat) = (Arc::clone(&self.session.uri), Arc::clone(&self.session.chat_uri));
+        let mut batch = self.batch(if self.session.stored { Durability::Durable } else { Durability::Memory });
+        if self.session.stored {
+            batch = batch.catalogue(CatalogueChange::Remove { session: Arc::clone(&session) });
+        }
+        let batch = batch.then(move |_| {
+            host.hub.close(&chat);
+            host.hub.close(&session);
+            if host.catalogue.remove(&session) {
+                host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(session));
+            }
+        });
+        if let Err(error) = self.host.store.sequencer().commit(batch).await {
+            tracing::error!(%error, "a disposed session could not be removed from the store");
+        }
+    }
+
+    // ── Small helpers ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// A batch of this session; memory only as long as the session is provisional.
+    fn batch(&self, durability: Durability) -> Batch {
+        let durability = if self.session.stored { durability } else { Durability::Memory };
+        Batch::new(Some(Arc::clone(&self.session.uri)), durability)
+    }
+
+    async fn submit(&self, batch: Batch) {
+        if let Err(error) = self.host.store.sequencer().submit(batch).await {
+            tracing::debug!(%error, "a batch came too late");
+        }
+    }
+}
+
+impl Host {
+    /// Registers the subscriber and puts the snapshot into its queue, in sequence order: what it hears later is newer.
+    pub(crate) async fn deliver_snapshot(
+        self: &Arc<Self>,
+        resource: Arc<str>,
+        state: ChannelState,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let host = Arc::clone(self);
+        let marker = Batch::new(None, Durability::Memory).then(move |from_seq| {
+            let snapshot = SnapshotAt { resource: Arc::clone(&resource), state, from_seq };
+            if subscriber.deliver(Delivery::Snapshot { token, snapshot }) {
+                host.hub.subscribe(&resource, &subscriber);
+            }
+        });
+        self.store.sequencer().submit(marker).await?;
+        Ok(())
+    }
+}
+
+/// The catalogue's row of a session.
+pub(super) fn put(
+    session: &Arc<str>,
+    listed: bool,
+    summary: &ahp_types::state::SessionSummary,
+) -> Result<CatalogueChange, StoreError> {
+    let summary = serde_json::to_string(summary)
+        .map_err(|error| StoreError::Database(format!("a summary cannot be encoded: {error}")))?;
+    Ok(CatalogueChange::Put { session: Arc::clone(session), listed, summary })
+}

@@ -1,0 +1,27 @@
+use hostler_store::StoreError;
+
+/// What the engine refuses, each with a sentence for a person.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EngineError {
+    /// Nobody knows this channel.
+    #[error("there is no channel {0}")]
+    ChannelNotFound(String),
+    /// Nobody knows this session.
+    #[error("there is no session {0}")]
+    SessionNotFound(String),
+    /// The URI is taken.
+    #[error("the session {0} exists already; choose another URI")]
+    SessionExists(String),
+    /// The provider is not offered here.
+    #[error("this host does not offer the agent {0:?}")]
+    ProviderNotFound(String),
+    /// Something in the request is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// The store is in trouble.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The host is going down.
+    #[error("the host is stopping")]
+    Stopping,
+}

@@ -1,0 +1,200 @@
+//! The fan-out: who hears what.
+//!
+//! Called under the sequencer's lock, in the order of numbers, so that every subscriber sees one order. A subscriber
+//! whose queue is full is cut off: it reconnects and is made whole; single envelopes are never dropped.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ahp_types::notifications::PartialSessionSummary;
+use ahp_types::state::{ChatState, RootState, SessionState, SessionSummary};
+use bytes::Bytes;
+use hostler_store::{Published, Publisher};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Names a subscriber within this host's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SubscriberId(u64);
+
+/// One connection's way of hearing things.
+#[derive(Debug, Clone)]
+pub struct Subscriber {
+    id: SubscriberId,
+    queue: mpsc::Sender<Delivery>,
+    overflow: CancellationToken,
+}
+
+impl Subscriber {
+    /// A subscriber with a queue for `capacity` deliveries.
+    pub fn new(capacity: usize) -> (Self, mpsc::Receiver<Delivery>) {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let (queue, receiver) = mpsc::channel(capacity);
+        let id = SubscriberId(NEXT.fetch_add(1, Ordering::Relaxed));
+        (Self { id, queue, overflow: CancellationToken::new() }, receiver)
+    }
+
+    /// Who this is.
+    pub fn id(&self) -> SubscriberId {
+        self.id
+    }
+
+    /// Fires when the queue was full and the subscriber has been cut off.
+    pub fn overflow(&self) -> &CancellationToken {
+        &self.overflow
+    }
+
+    /// Puts something into the queue behind everything that is there. `false` if the subscriber is cut off.
+    pub fn deliver(&self, delivery: Delivery) -> bool {
+        if self.overflow.is_cancelled() {
+            return false;
+        }
+        match self.queue.try_send(delivery) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.overflow.cancel();
+                false
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        }
+    }
+}
+
+/// What arrives in a subscriber's queue, in order.
+#[derive(Debug, Clone)]
+pub enum Delivery {
+    /// A numbered action.
+    Envelope(Arc<Published>),
+    /// A catalogue event, not numbered.
+    Notice(Arc<Notice>),
+    /// The answer to a subscription: what the channel was at that number. Every later envelope is newer.
+    Snapshot {
+        /// The caller's name for the request.
+        token: u64,
+        /// The state, and since when it holds.
+        snapshot: SnapshotAt,
+    },
+}
+
+/// A channel's state at a number.
+#[derive(Debug, Clone)]
+pub struct SnapshotAt {
+    /// The channel.
+    pub resource: Arc<str>,
+    /// Its state.
+    pub state: ChannelState,
+    /// The last number that the state includes.
+    pub from_seq: u64,
+}
+
+/// The states of the channels that this host serves.
+#[derive(Debug, Clone)]
+pub enum ChannelState {
+    /// `ahp-root://`.
+    Root(Arc<RootState>),
+    /// A session.
+    Session(Arc<SessionState>),
+    /// A chat.
+    Chat(Arc<ChatState>),
+}
+
+/// A catalogue event.
+#[derive(Debug)]
+pub struct Notice {
+    /// What happened.
+    pub kind: NoticeKind,
+    frame: OnceLock<Bytes>,
+}
+
+/// The kinds of catalogue events.
+#[derive(Debug, Clone)]
+pub enum NoticeKind {
+    /// A session is there.
+    SessionAdded(Box<SessionSummary>),
+    /// A session is gone.
+    SessionRemoved(Arc<str>),
+    /// A session's line in the list changed.
+    SessionSummaryChanged {
+        /// The session.
+        session: Arc<str>,
+        /// The fields that changed.
+        changes: Box<PartialSessionSummary>,
+    },
+}
+
+impl Notice {
+    fn new(kind: NoticeKind) -> Self {
+        Self { kind, frame: OnceLock::new() }
+    }
+
+    /// The wire frame, made by whoever needs it first.
+    pub fn frame(&self, encode: impl FnOnce(&NoticeKind) -> Bytes) -> Bytes {
+        self.frame.get_or_init(|| encode(&self.kind)).clone()
+    }
+}
+
+/// Which subscribers hear which channel.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    channels: Mutex<HashMap<Arc<str>, Vec<Subscriber>>>,
+}
+
+impl Hub {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Subscriber>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the subscriber hears the channel. Must run in sequence order.
+    pub(crate) fn subscribe(&self, channel: &Arc<str>, subscriber: &Subscriber) {
+        let mut channels = self.lock();
+        let list = channels.entry(Arc::clone(channel)).or_default();
+        if !list.iter().any(|known| known.id == subscriber.id) {
+            list.push(subscriber.clone());
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, channel: &str, id: SubscriberId) {
+        let mut channels = self.lock();
+        if let Some(list) = channels.get_mut(channel) {
+            list.retain(|known| known.id != id);
+            if list.is_empty() {
+                channels.remove(channel);
+            }
+        }
+    }
+
+    /// The subscriber is gone.
+    pub(crate) fn forget(&self, id: SubscriberId) {
+        self.lock().retain(|_, list| {
+            list.retain(|known| known.id != id);
+            !list.is_empty()
+        });
+    }
+
+    /// The channel is gone.
+    pub(crate) fn close(&self, channel: &str) {
+        self.lock().remove(channel);
+    }
+
+    /// Tells everybody who hears `channel`. Must run in sequence order.
+    pub(crate) fn notify(&self, channel: &str, kind: NoticeKind) {
+        let notice = Arc::new(Notice::new(kind));
+        self.each(channel, |subscriber| subscriber.deliver(Delivery::Notice(Arc::clone(&notice))));
+    }
+
+    fn each(&self, channel: &str, mut deliver: impl FnMut(&Subscriber) -> bool) {
+        let mut channels = self.lock();
+        let Some(list) = channels.get_mut(channel) else { return };
+        list.retain(|subscriber| deliver(subscriber));
+        if list.is_empty() {
+            channels.remove(channel);
+        }
+    }
+}
+
+impl Publisher for Hub {
+    fn publish(&self, item: &Arc<Published>) {
+        self.each(&item.channel, |subscriber| subscriber.deliver(Delivery::Envelope(Arc::clone(item))));
+    }
+}

@@ -1,0 +1,29 @@
+//! The engine: one actor per session, a pure turn machine, state moved by the AHP reducers alone, and the fan-out.
+//!
+//! **Architecture Invariant:** the engine knows no JSON-RPC, no protocol version and no particular agent. Surfaces call
+//! [`Engine`]; agents are behind `hostler_driver::Driver`; the gateway is behind the [`ModelGateway`] port.
+
+#![forbid(unsafe_code)]
+
+mod actor;
+mod catalogue;
+mod engine;
+mod error;
+mod hub;
+mod port;
+mod record;
+mod restore;
+mod session;
+mod transcript;
+mod turn;
+mod uri;
+
+pub use catalogue::SessionPage;
+pub use engine::{CreateSession, Engine, EngineConfig, SessionConfig};
+pub use error::EngineError;
+pub use hostler_store::{Published, StoreOptions};
+pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
+pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
+pub use session::Dispatch;
+pub use turn::{AgentPhase, Effect, End, Input as TurnInput, TurnId, TurnMachine, TurnPhase};
+pub use uri::{ROOT, default_chat_uri, is_session_uri};

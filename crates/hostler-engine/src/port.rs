@@ -1,0 +1,58 @@
+//! The port that the engine needs towards the gateway; the binary joins the two.
+
+use std::any::Any;
+use std::fmt;
+
+use hostler_driver::Endpoint;
+
+/// A model that some upstream serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelInfo {
+    /// The id that clients and agents use.
+    pub id: String,
+    /// The name that clients show.
+    pub name: String,
+    /// Its context window in tokens, if known.
+    pub context_window: Option<u64>,
+    /// How much it can write at most, if known.
+    pub max_output: Option<u64>,
+}
+
+/// What the engine needs of the gateway.
+pub trait ModelGateway: Send + Sync + 'static {
+    /// The models on offer, never empty, the default first.
+    fn models(&self) -> Vec<ModelInfo>;
+    /// Mints the way to the gateway for one agent process.
+    fn lease(&self, session: &str, chat: &str) -> Lease;
+}
+
+/// The right of one agent process to use the gateway. Ends when it is dropped.
+pub struct Lease {
+    /// Where and with which bearer.
+    pub endpoint: Endpoint,
+    _guard: Box<dyn Any + Send + Sync>,
+}
+
+impl Lease {
+    /// A lease that lasts as long as `guard`.
+    pub fn new(endpoint: Endpoint, guard: impl Any + Send + Sync) -> Self {
+        Self { endpoint, _guard: Box::new(guard) }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("base_url", &self.endpoint.base_url).finish_non_exhaustive()
+    }
+}
+
+/// A live agent, for people who look at the host from outside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentStatus {
+    /// The session's URI.
+    pub session: String,
+    /// The process id.
+    pub pid: u32,
+    /// The agent's version, if it told.
+    pub version: Option<String>,
+}

@@ -1,0 +1,33 @@
+//! Host records: private facts in the journal.
+
+use std::sync::Arc;
+
+use ahp_types::state::{ChatState, SessionState};
+use hostler_driver::ResumeToken;
+use hostler_store::{HostRecord, StoreError};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// One private fact. Records of kinds that this version does not know are skipped on reading.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum Record {
+    /// The session left memory: what it was just before its first message.
+    Opened { session: Box<SessionState>, chat: Box<ChatState>, created_at: String, conversation: Uuid },
+    /// How the conversation is continued from here on.
+    Resume { token: ResumeToken },
+    /// A turn's prompt was written to the agent under this id.
+    Delivered { turn: String, message: Uuid },
+    /// A kind that a newer version wrote.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Record {
+    /// For the store.
+    pub(crate) fn on(&self, channel: &Arc<str>) -> Result<HostRecord, StoreError> {
+        let json = serde_json::to_string(self)
+            .map_err(|error| StoreError::Database(format!("a host record cannot be encoded: {error}")))?;
+        Ok(HostRecord { channel: Arc::clone(channel), json })
+    }
+}

@@ -1,0 +1,240 @@
+//! What a session is: its states and the private facts beside them. No I/O.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ahp::reducers::{ReduceOutcome, apply_action_to_chat, apply_action_to_session};
+use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, StateAction};
+use ahp_types::state::{
+    ChatState, ChatSummary, SessionChatSummary, SessionConfigState, SessionLifecycle, SessionState, SessionStatus,
+    SessionSummary,
+};
+use hostler_driver::{ConversationStart, ResumeToken};
+use url::Url;
+use uuid::Uuid;
+
+use crate::uri;
+
+/// A client's wish to change something, whose form and identity the surface has checked.
+#[derive(Debug, Clone)]
+pub struct Dispatch {
+    /// The logical client.
+    pub client_id: String,
+    /// The client's own number for this dispatch.
+    pub client_seq: i64,
+    /// The channel.
+    pub channel: String,
+    /// What is to happen.
+    pub action: StateAction,
+}
+
+impl Dispatch {
+    pub(crate) fn origin(&self) -> ahp_types::ActionOrigin {
+        ahp_types::ActionOrigin { client_id: self.client_id.clone(), client_seq: self.client_seq }
+    }
+}
+
+/// The states of a session and its default chat, moved by the reducers alone.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) uri: Arc<str>,
+    pub(crate) chat_uri: Arc<str>,
+    pub(crate) session: Arc<SessionState>,
+    pub(crate) chat: Arc<ChatState>,
+    pub(crate) created_at: String,
+    /// The key of the conversation's lock, and its first session id.
+    pub(crate) conversation: Uuid,
+    /// How it goes on; `None` until the agent has confirmed it.
+    pub(crate) token: Option<ResumeToken>,
+    /// Whether the store knows the session.
+    pub(crate) stored: bool,
+    /// Whether the world knows it.
+    pub(crate) listed: bool,
+}
+
+impl Session {
+    /// A provisional session: memory only.
+    pub(crate) fn provisional(
+        session_uri: Arc<str>,
+        provider: String,
+        directory: &str,
+        config: Option<SessionConfigState>,
+        now: String,
+    ) -> Self {
+        let chat_uri: Arc<str> = uri::default_chat_uri(&session_uri).into();
+        let status = SessionStatus::Idle.bits() | SessionStatus::IsRead.bits();
+        let directories = Some(vec![directory.to_owned()]);
+        let summary = ChatSummary {
+            resource: chat_uri.to_string(),
+            title: String::new(),
+            status,
+            activity: None,
+            modified_at: now.clone(),
+            changes: None,
+            origin: None,
+            movable: None,
+            interactivity: None,
+            working_directories: None,
+        };
+        let chat = ChatState {
+            resource: chat_uri.to_string(),
+            title: String::new(),
+            status,
+            activity: None,
+            modified_at: now.clone(),
+            changes: None,
+            origin: None,
+            movable: None,
+            interactivity: None,
+            working_directories: None,
+            changesets: None,
+            background_work: None,
+            canvases: None,
+            turns: Vec::new(),
+            turns_next_cursor: None,
+            active_turn: None,
+            steering_message: None,
+            queued_messages: None,
+            draft: None,
+            meta: None,
+        };
+        let session = SessionState {
+            provider,
+            title: String::new(),
+            status,
+            activity: None,
+            origin: None,
+            project: None,
+            working_directories: directories,
+            annotations: None,
+            lifecycle: SessionLifecycle::Creating,
+            creation_error: None,
+            server_tools: None,
+            active_clients: Vec::new(),
+            chats: vec![summary],
+            default_chat: Some(chat_uri.to_string()),
+            config,
+            customizations: None,
+            changesets: None,
+            input_needed: None,
+            meta: None,
+        };
+        Self {
+            conversation: uri::conversation_id(&session_uri),
+            uri: session_uri,
+            chat_uri,
+            session: Arc::new(session),
+            chat: Arc::new(chat),
+            created_at: now,
+            token: None,
+            stored: false,
+            listed: false,
+        }
+    }
+
+    /// Moves the state. Every number that clients see has passed here.
+    pub(crate) fn apply(&mut self, channel: &str, action: &StateAction) -> ReduceOutcome {
+        if channel == &*self.chat_uri {
+            apply_action_to_chat(Arc::make_mut(&mut self.chat), action)
+        } else {
+            apply_action_to_session(Arc::make_mut(&mut self.session), action)
+        }
+    }
+
+    /// The action that brings the session's line about its chat up to date, if it is not.
+    pub(crate) fn chat_projection(&self) -> Option<StateAction> {
+        let line = self.session.chats.iter().find(|line| line.resource == *self.chat_uri)?;
+        let chat = &self.chat;
+        let changes = PartialChatSummary {
+            title: (line.title != chat.title).then(|| chat.title.clone()),
+            status: (line.status != chat.status).then_some(chat.status),
+            modified_at: (line.modified_at != chat.modified_at).then(|| chat.modified_at.clone()),
+            ..PartialChatSummary::default()
+        };
+        if changes == PartialChatSummary::default() {
+            return None;
+        }
+        let chat = self.chat_uri.to_string();
+        Some(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
+    }
+
+    /// The session's line in the list. Aggregates live here and nowhere else.
+    pub(crate) fn summary(&self) -> SessionSummary {
+        let (session, chat) = (&self.session, &self.chat);
+        let activity_bits =
+            SessionStatus::InputNeeded.bits() | SessionStatus::Idle.bits() | SessionStatus::Error.bits();
+        let status = (session.status & !activity_bits) | (chat.status & activity_bits);
+        SessionSummary {
+            provider: session.provider.clone(),
+            title: session.title.clone(),
+            status,
+            activity: chat.activity.clone(),
+            origin: session.origin.clone(),
+            project: session.project.clone(),
+            working_directories: session.working_directories.clone(),
+            annotations: session.annotations.clone(),
+            resource: self.uri.to_string(),
+            created_at: self.created_at.clone(),
+            modified_at: chat.modified_at.clone(),
+            changes: None,
+            meta: session.meta.clone(),
+            chats: Some(vec![SessionChatSummary {
+                resource: self.chat_uri.to_string(),
+                title: chat.title.clone(),
+                origin: None,
+                interactivity: None,
+                status: Some(chat.status),
+                changes: None,
+            }]),
+            default_chat: session.default_chat.clone(),
+        }
+    }
+
+    /// The directory that the agent works in.
+    pub(crate) fn working_directory(&self) -> Option<PathBuf> {
+        let first = self.session.working_directories.as_ref()?.first()?;
+        Url::parse(first).ok()?.to_file_path().ok()
+    }
+
+    /// A value of the session's configuration.
+    pub(crate) fn config(&self, key: &str) -> Option<&str> {
+        self.session.config.as_ref()?.values.get(key)?.as_str()
+    }
+
+    /// What the driver is to open.
+    pub(crate) fn conversation_start(&self) -> ConversationStart {
+        match &self.token {
+            Some(token) => ConversationStart::Resume { id: self.conversation, token: token.clone() },
+            None => ConversationStart::New(self.conversation),
+        }
+    }
+}
+
+/// A title made from the first message: its first line, cut at a word.
+pub(crate) fn title_from(text: &str) -> String {
+    const MAX: usize = 60;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("New session");
+    if line.chars().count() <= MAX {
+        return line.to_owned();
+    }
+    let mut title: String = line.chars().take(MAX).collect();
+    if let Some(space) = title.rfind(char::is_whitespace) {
+        title.truncate(space);
+    }
+    format!("{}…", title.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_first_line_cut_at_a_word() {
+        assert_eq!(title_from("\n  hi there  \nmore"), "hi there");
+        assert_eq!(title_from("   "), "New session");
+        let long = "word ".repeat(30);
+        let title = title_from(&long);
+        assert!(title.ends_with("word…") && title.chars().count() <= 61, "{title}");
+        assert!(title_from(&"ü".repeat(100)).ends_with('…'));
+    }
+}

@@ -1,0 +1,74 @@
+//! How channels are named. VS Code rebuilds the default chat's URI by itself, so the form is fixed.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use uuid::Uuid;
+
+/// The root channel.
+pub const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
+
+const CHAT_SCHEME: &str = "ahp-chat:";
+const DEFAULT_CHAT: &str = "ahp-chat://default/";
+
+/// Whether a URI can name a session: it has a legal scheme that is none of the protocol's own.
+pub fn is_session_uri(uri: &str) -> bool {
+    let Some((scheme, rest)) = uri.split_once(':') else { return false };
+    let mut letters = scheme.bytes();
+    letters.next().is_some_and(|b| b.is_ascii_lowercase())
+        && letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+.-".contains(&b))
+        && !rest.is_empty()
+        && uri.len() <= 512
+        && (!scheme.starts_with("ahp-") || scheme == "ahp-session")
+        && scheme != "file"
+        && scheme != "mcp"
+}
+
+/// The URI of a session's default chat.
+pub fn default_chat_uri(session: &str) -> String {
+    format!("{DEFAULT_CHAT}{}", URL_SAFE_NO_PAD.encode(session))
+}
+
+/// The session that a channel belongs to: the channel itself, or the one that a chat's URI carries.
+pub(crate) fn session_of(channel: &str) -> Option<String> {
+    if !channel.starts_with(CHAT_SCHEME) {
+        return is_session_uri(channel).then(|| channel.to_owned());
+    }
+    let encoded = channel.strip_prefix(DEFAULT_CHAT)?;
+    let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
+    let session = String::from_utf8(bytes).ok()?;
+    is_session_uri(&session).then_some(session)
+}
+
+/// The conversation id of a session: the UUID of its path, or a minted one.
+pub(crate) fn conversation_id(session: &str) -> Uuid {
+    session
+        .split_once(':')
+        .and_then(|(_, path)| Uuid::try_parse(path.trim_start_matches('/')).ok())
+        .unwrap_or_else(Uuid::new_v4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_chat_leads_back_to_its_session() {
+        let session = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
+        assert_eq!(session_of(&default_chat_uri(session)).as_deref(), Some(session));
+        assert_eq!(session_of(session).as_deref(), Some(session));
+    }
+
+    #[test]
+    fn channels_of_other_kinds_have_no_session() {
+        for channel in [ROOT, "ahp-chat://default/%%%", "ahp-terminal:/1", "", "noscheme", "file:///x", "Claude:/x"] {
+            assert_eq!(session_of(channel), None, "{channel}");
+        }
+    }
+
+    #[test]
+    fn a_session_without_a_uuid_gets_a_conversation_of_its_own() {
+        assert_ne!(conversation_id("claude:/mine"), conversation_id("claude:/mine"));
+        let id = "0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
+        assert_eq!(conversation_id(&format!("claude:/{id}")).to_string(), id);
+    }
+}

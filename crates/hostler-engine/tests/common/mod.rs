@@ -1,0 +1,251 @@
+//! A host with a fake driver, and a listener that checks every envelope against the protocol's own reducers.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
+use ahp_types::StateAction;
+use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
+use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
+use hostler_driver::Endpoint;
+use hostler_engine::{
+    ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Lease, ModelGateway, ModelInfo, NoticeKind,
+    Published, ROOT, StoreOptions, Subscriber, default_chat_uri,
+};
+use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
+use tokio::sync::mpsc;
+
+pub const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
+
+pub struct NoGateway;
+
+impl ModelGateway for NoGateway {
+    fn models(&self) -> Vec<ModelInfo> {
+        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: None, max_output: None }]
+    }
+    fn lease(&self, _session: &str, _chat: &str) -> Lease {
+        Lease::new(Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() }, ())
+    }
+}
+
+pub struct Rig {
+    pub engine: Engine,
+    pub starts: FakeStarts,
+    pub state: PathBuf,
+    pub work: PathBuf,
+    keep: Option<tempfile::TempDir>,
+}
+
+impl Rig {
+    pub async fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, work) = (dir.path().join("state"), dir.path().join("work"));
+        std::fs::create_dir(&state).unwrap();
+        std::fs::create_dir(&work).unwrap();
+        let (engine, starts) = host(&state, &work).await;
+        Self { engine, starts, state, work, keep: Some(dir) }
+    }
+
+    /// Ends this host politely and starts another one on the same state directory.
+    pub async fn restart(self) -> Self {
+        self.engine.shutdown().await;
+        self.crash().await
+    }
+
+    /// Starts another host on the same state directory without ending this one's turns.
+    pub async fn crash(mut self) -> Self {
+        let keep = self.keep.take();
+        let (engine, starts) = host(&self.state, &self.work).await;
+        Self { engine, starts, state: self.state.clone(), work: self.work.clone(), keep }
+    }
+
+    pub fn create(&self, uri: &str) {
+        let directory = url::Url::from_file_path(&self.work).unwrap().to_string();
+        let wish = CreateSession { uri: uri.into(), working_directories: vec![directory], ..CreateSession::default() };
+        self.engine.create_session(wish).unwrap();
+    }
+
+    /// A listener on root, session and default chat.
+    pub async fn listen(&self, uri: &str) -> Listener {
+        let mut listener = Listener::new(uri);
+        for (token, channel) in [(1, ROOT.to_owned()), (2, uri.to_owned()), (3, default_chat_uri(uri))] {
+            self.engine.subscribe(&channel, &listener.subscriber, token).await.unwrap();
+        }
+        for _ in 0..3 {
+            listener.snapshot().await;
+        }
+        listener
+    }
+
+    pub async fn say(&self, uri: &str, turn: &str, text: &str) {
+        self.engine.dispatch(turn_started(uri, turn, text)).await;
+    }
+
+    pub async fn cancel(&self, uri: &str, turn: &str) {
+        let action = ChatTurnCancelledAction { turn_id: turn.into(), duration: 5, meta: None };
+        self.engine.dispatch(dispatch(uri, StateAction::ChatTurnCancelled(action))).await;
+    }
+
+    pub fn listed(&self) -> Vec<String> {
+        let page = self.engine.list_sessions(None, None).unwrap();
+        page.items.into_iter().map(|item| item.resource).collect()
+    }
+}
+
+async fn host(state: &Path, work: &Path) -> (Engine, FakeStarts) {
+    let (driver, starts) = FakeDriver::new();
+    let config = EngineConfig {
+        store: StoreOptions { dir: state.to_owned() },
+        drivers: vec![driver],
+        gateway: Arc::new(NoGateway),
+        default_directory: work.to_owned(),
+        interrupt_grace: Duration::from_millis(50),
+    };
+    (Engine::start(config).await.unwrap(), starts)
+}
+
+pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
+    Dispatch { client_id: "me".into(), client_seq: 1, channel: default_chat_uri(uri), action }
+}
+
+pub fn turn_started(uri: &str, turn: &str, text: &str) -> Dispatch {
+    dispatch(uri, StateAction::ChatTurnStarted(started(turn, text)))
+}
+
+pub fn started(turn: &str, text: &str) -> ChatTurnStartedAction {
+    ChatTurnStartedAction {
+        turn_id: turn.into(),
+        started_at: "2026-11-15T08:00:00.000Z".into(),
+        message: message(text, None),
+        queued_message_id: None,
+        meta: None,
+    }
+}
+
+pub fn message(text: &str, model: Option<&str>) -> Message {
+    Message {
+        text: text.into(),
+        origin: MessageOrigin { kind: MessageKind::User },
+        attachments: None,
+        model: model.map(|id| ModelSelection { id: id.into(), config: None }),
+        agent: None,
+        meta: None,
+    }
+}
+
+/// Hears everything, keeps its own copy of the states, and remembers what it heard as short words.
+pub struct Listener {
+    pub subscriber: Subscriber,
+    deliveries: mpsc::Receiver<Delivery>,
+    session_uri: String,
+    pub chat: Option<ChatState>,
+    pub session: Option<SessionState>,
+    pub heard: Vec<String>,
+    pub added: Vec<ahp_types::state::SessionSummary>,
+    last: u64,
+}
+
+impl Listener {
+    pub fn new(uri: &str) -> Self {
+        let (subscriber, deliveries) = Subscriber::new(10_000);
+        Self {
+            subscriber,
+            deliveries,
+            session_uri: uri.into(),
+            chat: None,
+            session: None,
+            heard: Vec::new(),
+            added: Vec::new(),
+            last: 0,
+        }
+    }
+
+    async fn delivery(&mut self) -> Delivery {
+        let wait = tokio::time::timeout(Duration::from_secs(30), self.deliveries.recv()).await;
+        wait.unwrap_or_else(|_| panic!("nothing more was heard after {:#?}", self.heard)).expect("the hub is alive")
+    }
+
+    /// Takes a snapshot; what other channels say before it is heard as usual.
+    async fn snapshot(&mut self) {
+        let snapshot = loop {
+            match self.delivery().await {
+                Delivery::Snapshot { snapshot, .. } => break snapshot,
+                other => self.hear(other),
+            };
+        };
+        match snapshot.state {
+            ChannelState::Chat(chat) => self.chat = Some((*chat).clone()),
+            ChannelState::Session(session) => self.session = Some((*session).clone()),
+            ChannelState::Root(_) => {}
+        }
+        self.last = self.last.max(snapshot.from_seq);
+    }
+
+    /// Listens until something is heard that begins with `word`.
+    pub async fn until(&mut self, word: &str) {
+        while !self.next().await.starts_with(word) {}
+    }
+
+    /// What is heard next, as a word.
+    pub async fn next(&mut self) -> String {
+        let delivery = self.delivery().await;
+        self.hear(delivery)
+    }
+
+    fn hear(&mut self, delivery: Delivery) -> String {
+        let word = match delivery {
+            Delivery::Envelope(item) => self.envelope(&item),
+            Delivery::Notice(notice) => match &notice.kind {
+                NoticeKind::SessionAdded(summary) => {
+                    self.added.push((**summary).clone());
+                    "added".into()
+                }
+                NoticeKind::SessionRemoved(_) => "removed".into(),
+                NoticeKind::SessionSummaryChanged { .. } => "changed".into(),
+            },
+            Delivery::Snapshot { .. } => panic!("nobody asked"),
+        };
+        self.heard.push(word.clone());
+        word
+    }
+
+    fn envelope(&mut self, item: &Published) -> String {
+        assert!(item.seq > self.last, "numbers only grow");
+        self.last = item.seq;
+        let json: serde_json::Value = serde_json::from_str(&item.action_json).unwrap();
+        let mut word = json["type"].as_str().unwrap().to_owned();
+        if let Some(reason) = &item.rejection {
+            return format!("{word} rejected: {reason}");
+        }
+        if *item.channel == *self.session_uri {
+            apply_action_to_session(self.session.as_mut().unwrap(), &item.action);
+        } else {
+            apply_action_to_chat(self.chat.as_mut().unwrap(), &item.action);
+        }
+        match &*item.action {
+            StateAction::ChatDelta(a) => word = format!("{word} {} {:?}", a.part_id, a.content),
+            StateAction::ChatReasoning(a) => word = format!("{word} {} {:?}", a.part_id, a.content),
+            StateAction::ChatResponsePart(_) => {
+                word = format!(
+                    "{word} {} {}",
+                    json["part"]["kind"].as_str().unwrap(),
+                    json["part"]["id"].as_str().unwrap_or("-")
+                )
+            }
+            StateAction::ChatError(a) => word = format!("{word} {}", a.part.error.error_type),
+            _ => {}
+        }
+        word
+    }
+
+    /// The words about the chat, without the projections.
+    pub fn chat_words(&self) -> Vec<&str> {
+        self.heard
+            .iter()
+            .map(String::as_str)
+            .filter(|word| word.starts_with("chat/") && !word.starts_with("chat/activity"))
+            .collect()
+    }
+}

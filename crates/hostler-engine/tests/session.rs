@@ -1,0 +1,573 @@
+//! The life of a session: provisional, materialized, reused, cancelled, disposed, restarted.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use ahp_types::StateAction;
+use ahp_types::state::{MessageKind, ResponsePart, SessionLifecycle, TurnState};
+use common::{Rig, SESSION, dispatch, message, started};
+use hostler_driver::{
+    ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, OpenErrorKind, PartId, PartKind, ResumeToken,
+    TokenUsage, ToolOutcome, TurnOutcome, Unsolicited,
+};
+use hostler_engine::{CreateSession, EngineError};
+
+#[tokio::test]
+async fn a_created_session_starts_nothing_writes_nothing_and_is_not_listed() {
+    let rig = Rig::start().await;
+    rig.create(SESSION);
+    let listener = rig.listen(SESSION).await;
+    assert_eq!(rig.starts.count(), 0);
+    assert_eq!(rig.listed(), Vec::<String>::new());
+    assert_eq!(listener.session.as_ref().unwrap().lifecycle, SessionLifecycle::Creating);
+    let default_chat = listener.session.unwrap().default_chat.unwrap();
+    assert_eq!(default_chat, listener.chat.unwrap().resource);
+    let rig = rig.restart().await;
+    assert!(rig.engine.subscribe(SESSION, &common::Listener::new(SESSION).subscriber, 1).await.is_err(), "no row");
+}
+
+#[tokio::test]
+async fn the_first_message_materializes_and_announces_exactly_once_after_the_handshake() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi there\nsecond line").await;
+    listener.until("chat/turnStarted").await;
+    let start = rig.starts.next().await;
+    assert_eq!(
+        start.spec.conversation,
+        ConversationStart::New(SESSION.trim_start_matches("claude:/").parse().unwrap())
+    );
+    assert_eq!(start.spec.working_directory, rig.work);
+    assert_eq!(rig.listed(), Vec::<String>::new(), "not before the handshake");
+    let mut agent = start.succeed();
+    assert_eq!(agent.prompt().await, "hi there\nsecond line");
+    agent.answer(1, "hel", "lo").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(rig.listed(), [SESSION]);
+
+    rig.say(SESSION, "t2", "again").await;
+    assert_eq!(agent.prompt().await, "again");
+    agent.answer(2, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(rig.starts.count(), 1, "the second message uses the same process");
+    assert_eq!(listener.added.len(), 1);
+    let summary = &listener.added[0];
+    assert_eq!(summary.resource, SESSION);
+    assert_eq!(summary.provider, "claude");
+    assert_eq!(summary.title, "hi there");
+    assert_eq!(summary.working_directories.as_ref().unwrap().len(), 1);
+    assert!(summary.project.is_none());
+    let ready = listener.heard.iter().position(|word| word == "session/ready").unwrap();
+    let added = listener.heard.iter().position(|word| word == "added").unwrap();
+    let first_delta = listener.heard.iter().position(|word| word.starts_with("chat/delta")).unwrap();
+    assert!(ready < added && added < first_delta);
+    assert_eq!(listener.session.unwrap().lifecycle, SessionLifecycle::Ready);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn parts_come_before_their_deltas_and_usage_before_the_end() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    for (part, kind, text) in [(7, PartKind::Reasoning, "hmm"), (8, PartKind::Text, "one"), (9, PartKind::Text, "two")]
+    {
+        agent.emit(DriverEvent::PartStarted { part: PartId(part), kind }).await;
+        agent.emit(DriverEvent::Delta { part: PartId(part), text: text.into() }).await;
+    }
+    agent.emit(DriverEvent::Delta { part: PartId(8), text: " more".into() }).await;
+    agent.emit(DriverEvent::Delta { part: PartId(99), text: "lost".into() }).await;
+    agent.emit(DriverEvent::Usage(TokenUsage { input: 3, output: 4, ..TokenUsage::default() })).await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(
+        listener.chat_words(),
+        [
+            "chat/turnStarted",
+            "chat/responsePart reasoning p1",
+            "chat/reasoning p1 \"hmm\"",
+            "chat/responsePart markdown p2",
+            "chat/delta p2 \"one\"",
+            "chat/responsePart markdown p3",
+            "chat/delta p3 \"two\"",
+            "chat/delta p2 \" more\"",
+            "chat/usage",
+            "chat/turnComplete",
+        ]
+    );
+    let turn = &listener.chat.unwrap().turns[0];
+    assert_eq!(turn.state, TurnState::Complete);
+    assert_eq!(turn.usage.as_ref().unwrap().output_tokens, Some(4));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_second_turn_while_one_is_running_is_refused_and_changes_nothing() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    rig.say(SESSION, "t2", "too early").await;
+    listener.until("chat/turnStarted rejected: a turn is running").await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.unwrap().turns.len(), 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn bad_starts_are_refused_with_a_reason() {
+    let rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    let mut bad = Vec::new();
+    let mut action = started("t", " \n ");
+    bad.push((action.clone(), "the message is empty"));
+    action.message = message("x", None);
+    action.turn_id = String::new();
+    bad.push((action.clone(), "the turn's id"));
+    action.turn_id = "t".into();
+    action.message.origin.kind = MessageKind::Agent;
+    bad.push((action.clone(), "a client can only send messages of its user"));
+    action.message = message("x", None);
+    action.queued_message_id = Some("q".into());
+    bad.push((action.clone(), "this host has no queue"));
+    action.queued_message_id = None;
+    let attachment = serde_json::json!({"type": "simple", "label": "x"});
+    action.message.attachments = Some(vec![serde_json::from_value(attachment).unwrap()]);
+    bad.push((action, "this host does not take attachments"));
+    for (action, reason) in bad {
+        rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnStarted(action))).await;
+        listener.until(&format!("chat/turnStarted rejected: {reason}")).await;
+    }
+    assert_eq!(rig.starts.count(), 0);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_unreadable_start_time_does_not_make_the_turn_immortal() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    let mut action = started("t1", "hi");
+    action.started_at = "yesterday".into();
+    rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnStarted(action))).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.unwrap().turns[0].state, TurnState::Complete);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_failed_start_says_why_leaves_nothing_listed_and_the_next_message_tries_again() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    rig.starts.next().await.fail(OpenErrorKind::ExitedEarly, "it fell over", "boom on stderr");
+    listener.until("chat/error agentExited").await;
+    assert_eq!(rig.listed(), Vec::<String>::new());
+    assert!(rig.engine.agents().is_empty());
+    let chat = listener.chat.as_ref().unwrap();
+    let Some(ResponsePart::Error(part)) = chat.turns[0].response_parts.last() else { panic!("an error part") };
+    assert_eq!(part.error.message, "it fell over");
+    assert_eq!(part.error.meta.as_ref().unwrap()["hostler"]["stderr"], "boom on stderr");
+    assert_eq!(listener.session.as_ref().unwrap().lifecycle, SessionLifecycle::Creating);
+    assert_eq!(chat.activity, None);
+
+    rig.say(SESSION, "t2", "again").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "again");
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(rig.listed(), [SESSION]);
+    assert_eq!(listener.added.len(), 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_cancel_while_starting_gives_the_start_up_and_announces_nothing() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut start = rig.starts.next().await;
+    rig.cancel(SESSION, "t1").await;
+    start.abandoned().await;
+    listener.until("chat/turnCancelled").await;
+    assert_eq!(rig.listed(), Vec::<String>::new());
+    rig.say(SESSION, "t2", "now").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "now");
+    rig.engine.shutdown().await;
+    assert_eq!(agent.closed().await, CloseMode::Now);
+}
+
+#[tokio::test]
+async fn after_a_cancel_late_output_is_dropped_and_the_next_turn_waits_for_the_agent_to_settle() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
+    agent.emit(DriverEvent::Delta { part: PartId(1), text: "partial".into() }).await;
+    listener.until("chat/delta").await;
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+    rig.say(SESSION, "t2", "next").await;
+    listener.until("chat/turnStarted").await;
+    agent.interrupted().await;
+    agent.emit(DriverEvent::Delta { part: PartId(1), text: "late".into() }).await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    assert_eq!(agent.prompt().await, "next", "held until the agent settled");
+    agent.answer(2, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    let chat = listener.chat.as_ref().unwrap();
+    assert_eq!(chat.turns[0].state, TurnState::Cancelled);
+    let ResponsePart::Markdown(part) = &chat.turns[0].response_parts[0] else { panic!("partial text is kept") };
+    assert_eq!(part.content, "partial");
+    assert_eq!(chat.turns[1].response_parts.len(), 1);
+    assert_eq!(rig.starts.count(), 1, "the process survives an interrupt");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_gets_a_new_one() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut stubborn = rig.starts.next().await.succeed();
+    stubborn.prompt().await;
+    stubborn.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+    stubborn.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
+    listener.until("chat/responsePart").await;
+    rig.cancel(SESSION, "t1").await;
+    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(stubborn.closed().await, CloseMode::Now);
+    let start = rig.starts.next().await;
+    assert!(matches!(&start.spec.conversation, ConversationStart::Resume { token, .. } if token.0 == "tok"));
+    let mut agent = start.succeed();
+    assert_eq!(agent.prompt().await, "next");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_cancel_of_something_that_is_not_running_is_refused() {
+    let rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled rejected: no turn is running").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_ends_the_turn_with_its_stderr_and_the_next_message_resumes() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+    agent.die("signal 9", "last words").await;
+    listener.until("chat/error agentExited").await;
+    rig.say(SESSION, "t2", "go on").await;
+    let start = rig.starts.next().await;
+    assert!(matches!(start.spec.conversation, ConversationStart::Resume { .. }));
+    let mut agent = start.succeed();
+    assert_eq!(agent.prompt().await, "go on");
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.added.len(), 1, "announced once, ever");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_refused_credential_ends_the_turn_at_once() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    let retry = |category, status| DriverEvent::Retrying {
+        attempt: 1,
+        max: 10,
+        delay: std::time::Duration::from_secs(1),
+        status: Some(status),
+        category,
+    };
+    agent.emit(retry(ApiErrorCategory::Overloaded, 529)).await;
+    listener.until("chat/activityChanged").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity.as_deref(), Some("Starting Fake"));
+    listener.until("chat/activityChanged").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    listener.until("chat/activityChanged").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity.as_deref(), Some("Retrying 1 of 10 in 1 s"));
+    agent.emit(retry(ApiErrorCategory::Auth, 401)).await;
+    listener.until("chat/error auth").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    agent.interrupted().await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_refused_tool_is_visible_as_a_refused_call() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    let id = || "toolu_1".to_owned();
+    let input = serde_json::value::RawValue::from_string(r#"{"command":"ls"}"#.into()).unwrap();
+    agent.emit(DriverEvent::ToolStarted { id: id(), name: "Bash".into() }).await;
+    agent.emit(DriverEvent::ToolInputDelta { id: id(), json: r#"{"command":"#.into() }).await;
+    agent.emit(DriverEvent::ToolReady { id: id(), input: input.into() }).await;
+    agent.emit(DriverEvent::ToolFinished { id: id(), outcome: ToolOutcome::Denied, output: "no tools".into() }).await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    let chat = serde_json::to_value(listener.chat.unwrap()).unwrap();
+    let call = &chat["turns"][0]["responseParts"][0]["toolCall"];
+    assert_eq!(call["status"], "cancelled", "{call:#}");
+    assert_eq!(call["reason"], "denied");
+    assert_eq!(call["reasonMessage"], "no tools");
+    assert_eq!(call["toolInput"], r#"{"command":"ls"}"#);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_shown_as_such() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: true })).await;
+    listener.until("chat/responsePart systemNotification").await;
+    listener.until("chat/turnComplete").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn unsolicited_work_does_not_swallow_a_turn() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    agent.emit(DriverEvent::TurnBegan(Unsolicited::Yes)).await;
+    agent.emit(DriverEvent::PartStarted { part: PartId(2), kind: PartKind::Text }).await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(agent.prompt().await, "next");
+    agent.answer(3, "c", "d").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.unwrap().turns.len(), 2);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn another_model_means_another_process_with_the_same_conversation() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let start = rig.starts.next().await;
+    assert_eq!(start.spec.model, "fake-model");
+    let mut first = start.succeed();
+    first.prompt().await;
+    first.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+    first.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    let mut action = started("t2", "other");
+    action.message = message("other", Some("other-model"));
+    rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnStarted(action))).await;
+    assert_eq!(first.closed().await, CloseMode::Graceful);
+    let start = rig.starts.next().await;
+    assert_eq!(start.spec.model, "other-model");
+    assert!(matches!(start.spec.conversation, ConversationStart::Resume { .. }));
+    assert_eq!(start.succeed().prompt().await, "other");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_disposed_session_ends_its_agent_and_is_gone() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
+    listener.until("chat/responsePart").await;
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    assert!(agent.is_closed());
+    listener.until("chat/turnCancelled").await;
+    listener.until("removed").await;
+    assert_eq!(rig.listed(), Vec::<String>::new());
+    assert!(matches!(rig.engine.dispose_session(SESSION).await, Err(EngineError::SessionNotFound(_))));
+    // The URI is free again.
+    rig.create(SESSION);
+    let rig = rig.restart().await;
+    assert_eq!(rig.listed(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn disposing_of_a_provisional_session_is_cheap() {
+    let rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    assert_eq!(rig.starts.count(), 0);
+    rig.create("claude:/other");
+    rig.say("claude:/other", "t", "hi").await;
+    rig.engine.shutdown().await;
+    // Root was told of nothing: the first thing heard is about the other session, or silence.
+    assert!(!listener.heard.contains(&"removed".to_owned()));
+    let _ = &mut listener;
+}
+
+#[tokio::test]
+async fn a_taken_uri_is_refused_and_the_first_session_is_untouched() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let start = rig.starts.next().await;
+    let wish = CreateSession { uri: SESSION.into(), ..CreateSession::default() };
+    assert!(matches!(rig.engine.create_session(wish), Err(EngineError::SessionExists(_))));
+    assert!(!start.is_abandoned());
+    let mut agent = start.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn impossible_wishes_are_refused_with_a_sentence() {
+    let rig = Rig::start().await;
+    let wish = |uri: &str| CreateSession { uri: uri.into(), ..CreateSession::default() };
+    let refused = |wish: CreateSession| rig.engine.create_session(wish).unwrap_err().to_string();
+    assert!(refused(wish("nonsense")).contains("cannot name a session"));
+    assert!(refused(wish("codex:/1")).contains("does not offer"));
+    let mut gone = wish("claude:/1");
+    gone.working_directories = vec!["file:///does/not/exist".into()];
+    assert!(refused(gone.clone()).contains("there is no directory"));
+    gone.working_directories = vec!["https://example.org/".into()];
+    assert!(refused(gone.clone()).contains("not a file URI"));
+    let mut bypass = wish("claude:/1");
+    bypass.config = serde_json::json!({"permissionMode": "bypassPermissions"}).as_object().cloned();
+    assert!(refused(bypass).contains("permissionMode cannot be"));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn shutdown_ends_provisional_starting_and_running_sessions_and_is_idempotent() {
+    let mut rig = Rig::start().await;
+    for uri in ["claude:/idle", "claude:/starting", "claude:/running"] {
+        rig.create(uri);
+    }
+    let mut listener = rig.listen("claude:/running").await;
+    rig.say("claude:/running", "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    rig.say("claude:/starting", "t2", "hi").await;
+    let mut starting = rig.starts.next().await;
+    tokio::join!(rig.engine.shutdown(), rig.engine.shutdown());
+    assert_eq!(agent.closed().await, CloseMode::Now);
+    starting.abandoned().await;
+    listener.until("chat/turnCancelled").await;
+    assert!(rig.engine.create_session(CreateSession { uri: "claude:/new".into(), ..Default::default() }).is_err());
+    let rig = rig.restart().await;
+    assert_eq!(rig.listed(), ["claude:/running"], "what was announced is still there, what never started is not");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_restarted_host_knows_what_was_acknowledged_and_ends_what_nobody_runs() {
+    let mut rig = Rig::start().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+    agent.answer(1, "hel", "lo").await;
+    listener.until("chat/turnComplete").await;
+    rig.say(SESSION, "t2", "more").await;
+    agent.prompt().await;
+    agent.emit(DriverEvent::PartStarted { part: PartId(2), kind: PartKind::Text }).await;
+    agent.emit(DriverEvent::Delta { part: PartId(2), text: "partial".into() }).await;
+    listener.until("chat/delta").await;
+
+    // The streamed part is committed within the window; a durable write of another session pushes it through.
+    rig.create("claude:/other");
+    rig.say("claude:/other", "x", "y").await;
+    rig.starts.next().await.fail(OpenErrorKind::Other, "no", "");
+    let mut other = rig.listen("claude:/other").await;
+    if other.chat.as_ref().unwrap().turns.is_empty() {
+        other.until("chat/error").await;
+    }
+    let mut rig = rig.crash().await;
+    let listener = rig.listen(SESSION).await;
+    let chat = listener.chat.unwrap();
+    assert_eq!(chat.turns.len(), 2);
+    assert!(chat.active_turn.is_none());
+    assert_eq!(chat.turns[1].state, TurnState::Error);
+    let ResponsePart::Markdown(part) = &chat.turns[1].response_parts[0] else { panic!("the partial text") };
+    assert_eq!(part.content, "partial");
+    let Some(ResponsePart::Error(error)) = chat.turns[1].response_parts.last() else { panic!("an error") };
+    assert_eq!(error.error.error_type, "interrupted");
+    assert!(rig.listed().contains(&SESSION.to_owned()));
+    rig.say(SESSION, "t3", "go on").await;
+    let start = rig.starts.next().await;
+    assert!(matches!(&start.spec.conversation, ConversationStart::Resume { token, .. } if token.0 == "tok"));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_list_is_paged_newest_first() {
+    let mut rig = Rig::start().await;
+    for n in 0..5 {
+        let uri = format!("claude:/{n}");
+        rig.create(&uri);
+        let mut listener = rig.listen(&uri).await;
+        let mut action = started("t", "hi");
+        action.started_at = format!("2026-11-15T08:00:0{n}.000Z");
+        rig.engine.dispatch(dispatch(&uri, StateAction::ChatTurnStarted(action))).await;
+        let _agent = rig.starts.next().await.succeed();
+        listener.until("added").await;
+    }
+    let mut seen = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = rig.engine.list_sessions(Some(2), cursor.as_deref()).unwrap();
+        assert!(page.items.len() <= 2);
+        seen.extend(page.items.into_iter().map(|item| item.resource));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, ["claude:/4", "claude:/3", "claude:/2", "claude:/1", "claude:/0"]);
+    assert!(rig.engine.list_sessions(None, Some("garbage")).is_err());
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,43 @@
+//! Lenient reading of parameters: clients in the field leave things out.
+
+use ahp_types::{ROOT_RESOURCE_URI, StateAction};
+use hostler_engine::Dispatch;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::rpc::RpcError;
+
+/// Reads a method's parameters. A missing channel is the root's, as VS Code means it.
+pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
+    let mut object = match params {
+        Value::Object(object) => object,
+        Value::Null => Map::new(),
+        _ => return Err(RpcError::params("the parameters are not an object")),
+    };
+    object.entry("channel").or_insert_with(|| ROOT_RESOURCE_URI.into());
+    serde_json::from_value(Value::Object(object))
+        .map_err(|error| RpcError::params(format!("wrong parameters: {error}")))
+}
+
+/// Reads a dispatch; `None` if it cannot even be answered.
+pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, String)> {
+    let Value::Object(mut params) = params else { return None };
+    let Some(Value::String(channel)) = params.remove("channel") else { return None };
+    let client_seq = whole(params.get("clientSeq")?)?;
+    let mut action = params.remove("action")?;
+    let name = action.get("type")?.as_str()?.to_owned();
+    // The protocol's types reject fractions, the protocol's clients may send them.
+    if let Some(duration) = action.get_mut("duration")
+        && let Some(rounded) = whole(duration)
+    {
+        *duration = rounded.into();
+    }
+    let action: StateAction = serde_json::from_value(action).ok()?;
+    let client_id = client_id.to_owned();
+    Some((Dispatch { client_id, client_seq, channel, action }, name))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "rounding is the point; huge values saturate")]
+fn whole(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_f64().map(|number| number.round() as i64))
+}

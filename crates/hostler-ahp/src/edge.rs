@@ -1,0 +1,163 @@
+//! The network edge: who may open a connection at all. Checked before the upgrade.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, Uri, header};
+use secrecy::{ExposeSecret as _, SecretString};
+use subtle::ConstantTimeEq as _;
+
+/// Who is let in.
+#[derive(Debug, Clone, Default)]
+pub struct AccessPolicy {
+    /// The token that clients must know; none means that loopback is trust enough.
+    pub token: Option<SecretString>,
+    /// Further values of `Origin`.
+    pub allowed_origins: Vec<String>,
+    /// Further names that `Host` may have, without a port.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// Why a connection is refused, each with its HTTP status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The `Host` header names another machine: somebody's web page is rebinding a name.
+    Host,
+    /// A web page of another origin.
+    Origin,
+    /// No token, a wrong one, or several.
+    Token,
+}
+
+impl Refusal {
+    /// One sentence.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Self::Host => "This host does not answer to that name; allow it with `allowed-hosts`.",
+            Self::Origin => "Pages of that origin may not connect; allow it with `allowed-origins`.",
+            Self::Token => "The token is missing or wrong; connect to the URL that `hostler serve` shows.",
+        }
+    }
+}
+
+impl AccessPolicy {
+    /// Decides about an upgrade.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        if !self.host_is_ours(headers) {
+            return Err(Refusal::Host);
+        }
+        if !self.origin_is_allowed(headers) {
+            return Err(Refusal::Origin);
+        }
+        if !self.token_is_right(uri, headers) {
+            return Err(Refusal::Token);
+        }
+        Ok(())
+    }
+
+    fn host_is_ours(&self, headers: &HeaderMap) -> bool {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+        let Ok(host) = host.to_str() else { return false };
+        let name = without_port(host);
+        is_loopback(name) || self.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
+    }
+
+    fn origin_is_allowed(&self, headers: &HeaderMap) -> bool {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let Some(origin) = origins.next() else { return true };
+        let (Ok(origin), None) = (origin.to_str(), origins.next()) else { return false };
+        if origin == "vscode-file://vscode-app" || origin.starts_with("vscode-webview:") {
+            return true;
+        }
+        if self.allowed_origins.iter().any(|allowed| allowed == origin) {
+            return true;
+        }
+        // Our own pages: the same authority as the request's, on a name that is ours.
+        let own = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        own.is_some_and(|host| origin == format!("http://{host}") || origin == format!("https://{host}"))
+    }
+
+    fn token_is_right(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let query = uri.query().unwrap_or_default();
+        let mut given: Vec<String> = url::form_urlencoded::parse(query.as_bytes())
+            .filter(|(name, _)| name == "tkn")
+            .map(|(_, value)| value.into_owned())
+            .collect();
+        let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        if let Some(bearer) = bearer.and_then(|value| value.strip_prefix("Bearer ")) {
+            given.push(bearer.to_owned());
+        }
+        let [given] = given.as_slice() else { return false };
+        bool::from(given.as_bytes().ct_eq(token.expose_secret().as_bytes()))
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').map_or("", |(name, _)| name);
+    }
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
+}
+
+fn is_loopback(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(policy: &AccessPolicy, path: &str, headers: &[(&str, &str)]) -> Result<(), Refusal> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        policy.check(&path.parse().unwrap(), &map)
+    }
+
+    fn guarded() -> AccessPolicy {
+        AccessPolicy { token: Some("s3cret".into()), ..AccessPolicy::default() }
+    }
+
+    #[test]
+    fn the_token_is_needed_exactly_once() {
+        let host = ("host", "127.0.0.1:8137");
+        assert_eq!(check(&guarded(), "/?tkn=s3cret", &[host]), Ok(()));
+        assert_eq!(check(&guarded(), "/", &[host, ("authorization", "Bearer s3cret")]), Ok(()));
+        for path in ["/", "/?tkn=", "/?tkn=wrong", "/?tkn=s3cre", "/?tkn=s3cret&tkn=s3cret", "/?tkn=s3cret&tkn=x"] {
+            assert_eq!(check(&guarded(), path, &[host]), Err(Refusal::Token), "{path}");
+        }
+        assert_eq!(check(&AccessPolicy::default(), "/", &[host]), Ok(()));
+    }
+
+    #[test]
+    fn only_our_own_names_are_answered() {
+        let policy = AccessPolicy { allowed_hosts: vec!["box.example".into()], ..AccessPolicy::default() };
+        for host in ["localhost", "localhost:1", "127.0.0.1:80", "127.8.8.8", "[::1]:9", "[::1]", "box.example:8137"] {
+            assert_eq!(check(&policy, "/", &[("host", host)]), Ok(()), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "", "10.0.0.1:80", "[fe80::1]"] {
+            assert_eq!(check(&policy, "/", &[("host", host)]), Err(Refusal::Host), "{host}");
+        }
+        assert_eq!(check(&policy, "/", &[]), Err(Refusal::Host));
+        assert_eq!(check(&policy, "/", &[("host", "localhost"), ("host", "evil")]), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn pages_of_other_origins_stay_out() {
+        let policy = AccessPolicy { allowed_origins: vec!["https://ok.example".into()], ..AccessPolicy::default() };
+        let host = ("host", "127.0.0.1:8137");
+        for origin in
+            ["vscode-file://vscode-app", "vscode-webview://abc", "http://127.0.0.1:8137", "https://ok.example"]
+        {
+            assert_eq!(check(&policy, "/", &[host, ("origin", origin)]), Ok(()), "{origin}");
+        }
+        for origin in ["null", "http://127.0.0.1:9999", "https://evil.example", "http://localhost:8137"] {
+            assert_eq!(check(&policy, "/", &[host, ("origin", origin)]), Err(Refusal::Origin), "{origin}");
+        }
+    }
+}

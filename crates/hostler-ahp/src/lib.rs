@@ -1,0 +1,22 @@
+//! The AHP surface: JSON-RPC framing, protocol versions, who may dispatch what, and the WebSocket listener.
+//!
+//! **Architecture Invariant:** nothing outside this crate knows JSON-RPC, protocol versions or method names; nothing in
+//! this crate knows agents. State preconditions are the engine's business, form and identity are checked here.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod decode;
+mod edge;
+mod encode;
+mod memory;
+mod methods;
+mod rpc;
+mod server;
+mod table;
+mod version;
+
+pub use connection::ConnectionLimits;
+pub use edge::{AccessPolicy, Refusal};
+pub use memory::{MemoryConnection, connect_in_memory};
+pub use server::{Server, ServerConfig};

@@ -1,0 +1,109 @@
+//! The commands: what each request does.
+
+use ahp_types::commands::{
+    CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult, ReconnectParams,
+    ResolveSessionConfigParams, ResolveSessionConfigResult, SubscribeParams,
+};
+use ahp_types::errors::ahp_error_codes;
+use hostler_engine::{CreateSession, Engine};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::decode;
+use crate::rpc::RpcError;
+use crate::version::{self, Version};
+
+/// A command that the connection carries out, decoded.
+pub(crate) enum Command {
+    /// Answer with this.
+    Answer(Result<Value, RpcError>),
+    /// Subscribe, and answer with the snapshot.
+    Subscribe(String),
+    /// Dispose of a session; this may take a moment.
+    Dispose(String),
+}
+
+/// What an accepted `initialize` establishes.
+pub(crate) struct Hello {
+    pub(crate) version: Version,
+    pub(crate) client_id: String,
+    pub(crate) subscriptions: Vec<String>,
+}
+
+/// Reads `initialize`.
+pub(crate) fn initialize(params: Value) -> Result<Hello, RpcError> {
+    let params: InitializeParams = decode::params(params)?;
+    let version = version::negotiate(&params.protocol_versions)?;
+    if params.client_id.is_empty() || params.client_id.len() > 256 {
+        return Err(RpcError::params("clientId must have 1 to 256 bytes"));
+    }
+    let subscriptions = params.initial_subscriptions.unwrap_or_default();
+    Ok(Hello { version, client_id: params.client_id, subscriptions })
+}
+
+/// `reconnect` before the host keeps identities: every client is unknown and initializes anew.
+pub(crate) fn reconnect(params: Value) -> RpcError {
+    match decode::params::<ReconnectParams>(params) {
+        Ok(_) => RpcError::new(ahp_error_codes::NOT_FOUND, "this host does not know the client; initialize instead"),
+        Err(error) => error,
+    }
+}
+
+/// Reads and, where it is quick, carries out a request on a ready connection.
+pub(crate) fn command(engine: &Engine, method: &str, params: Value) -> Command {
+    let result = match method {
+        "ping" => Ok(Value::Null),
+        "subscribe" => match decode::params::<SubscribeParams>(params) {
+            Ok(params) => return Command::Subscribe(params.channel),
+            Err(error) => Err(error),
+        },
+        "createSession" => create_session(engine, params),
+        "disposeSession" => match decode::params::<ChannelOnly>(params) {
+            Ok(params) => return Command::Dispose(params.channel),
+            Err(error) => Err(error),
+        },
+        "listSessions" => list_sessions(engine, params),
+        "resolveSessionConfig" => resolve_session_config(engine, params),
+        "initialize" | "reconnect" => Err(RpcError::new(-32601, "the connection is initialized already")),
+        _ => Err(RpcError::unknown_method(method)),
+    };
+    Command::Answer(result)
+}
+
+#[derive(serde::Deserialize)]
+struct ChannelOnly {
+    channel: String,
+}
+
+fn create_session(engine: &Engine, params: Value) -> Result<Value, RpcError> {
+    if params.get("fork").is_some_and(|fork| !fork.is_null()) {
+        let sentence = "a session cannot be forked on creation; fork a chat with createChat where it is offered";
+        return Err(RpcError::params(sentence));
+    }
+    let params: CreateSessionParams = decode::params(params)?;
+    engine.create_session(CreateSession {
+        uri: params.channel,
+        provider: params.provider,
+        working_directories: params.working_directories.unwrap_or_default(),
+        config: params.config,
+    })?;
+    Ok(Value::Null)
+}
+
+fn list_sessions(engine: &Engine, params: Value) -> Result<Value, RpcError> {
+    let params: ListSessionsParams = decode::params(params)?;
+    let limit = params.limit.and_then(|limit| usize::try_from(limit).ok());
+    let page = engine.list_sessions(limit, params.cursor.as_deref())?;
+    value(&ListSessionsResult { next_cursor: page.next_cursor, items: page.items })
+}
+
+fn resolve_session_config(engine: &Engine, params: Value) -> Result<Value, RpcError> {
+    let params: ResolveSessionConfigParams = decode::params(params)?;
+    let config = engine.resolve_config(params.provider.as_deref(), params.config.as_ref())?;
+    value(&ResolveSessionConfigResult { schema: config.schema, values: config.values })
+}
+
+fn value(result: &impl Serialize) -> Result<Value, RpcError> {
+    serde_json::to_value(result)
+        .map_err(|error| RpcError::new(-32603, format!("the answer cannot be encoded: {error}")))
+}

@@ -1,0 +1,117 @@
+//! JSON-RPC 2.0: telling messages apart, and errors with AHP's codes.
+
+use ahp_types::errors::{ahp_error_codes, json_rpc_error_codes};
+use hostler_engine::EngineError;
+use serde_json::Value;
+
+/// A request's id, echoed exactly as it came.
+pub(crate) type RequestId = Value;
+
+/// One message of a client.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Incoming {
+    Request {
+        id: RequestId,
+        method: String,
+        params: Value,
+    },
+    Notification {
+        method: String,
+        params: Value,
+    },
+    /// An answer to a request of ours. There are none yet.
+    Answer,
+}
+
+/// Reads a frame. The error is the answer to it.
+pub(crate) fn parse(text: &str) -> Result<Incoming, (RequestId, RpcError)> {
+    let value: Value = serde_json::from_str(text).map_err(|_| {
+        (Value::Null, RpcError::new(json_rpc_error_codes::PARSE_ERROR, "the frame is not one JSON message"))
+    })?;
+    let Value::Object(mut message) = value else {
+        let error = "a frame holds one JSON object; batches are not supported";
+        return Err((Value::Null, RpcError::new(json_rpc_error_codes::INVALID_REQUEST, error)));
+    };
+    let id = message.remove("id").filter(|id| !id.is_null());
+    let Some(method) = message.remove("method") else {
+        if message.contains_key("result") || message.contains_key("error") {
+            return Ok(Incoming::Answer);
+        }
+        let error = RpcError::new(json_rpc_error_codes::INVALID_REQUEST, "the message has no method");
+        return Err((id.unwrap_or(Value::Null), error));
+    };
+    let Value::String(method) = method else {
+        let error = RpcError::new(json_rpc_error_codes::INVALID_REQUEST, "the method is not a string");
+        return Err((id.unwrap_or(Value::Null), error));
+    };
+    let params = message.remove("params").unwrap_or(Value::Null);
+    Ok(match id {
+        Some(id) => Incoming::Request { id, method, params },
+        None => Incoming::Notification { method, params },
+    })
+}
+
+/// An error as clients see it: a code, and a sentence that they show.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RpcError {
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    pub(crate) data: Option<Value>,
+}
+
+impl RpcError {
+    pub(crate) fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    pub(crate) fn params(message: impl Into<String>) -> Self {
+        Self::new(json_rpc_error_codes::INVALID_PARAMS, message)
+    }
+
+    pub(crate) fn unknown_method(method: &str) -> Self {
+        Self::new(json_rpc_error_codes::METHOD_NOT_FOUND, format!("this host has no method {method:?}"))
+    }
+
+    pub(crate) fn with_data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+}
+
+impl From<EngineError> for RpcError {
+    fn from(error: EngineError) -> Self {
+        let code = match &error {
+            EngineError::ChannelNotFound(_) | EngineError::SessionNotFound(_) => ahp_error_codes::SESSION_NOT_FOUND,
+            EngineError::SessionExists(_) => ahp_error_codes::SESSION_ALREADY_EXISTS,
+            EngineError::ProviderNotFound(_) => ahp_error_codes::PROVIDER_NOT_FOUND,
+            EngineError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
+            EngineError::Store(_) | EngineError::Stopping => json_rpc_error_codes::INTERNAL_ERROR,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn string_ids_are_requests_and_null_ids_are_notifications() {
+        let request = parse(r#"{"jsonrpc":"2.0","id":"seven","method":"ping"}"#);
+        assert_eq!(request, Ok(Incoming::Request { id: json!("seven"), method: "ping".into(), params: Value::Null }));
+        let notification = parse(r#"{"id":null,"method":"unsubscribe","params":{"channel":"x"}}"#);
+        assert!(matches!(notification, Ok(Incoming::Notification { method, .. }) if method == "unsubscribe"));
+    }
+
+    #[test]
+    fn nonsense_is_answered() {
+        let code = |text: &str| parse(text).err().map(|(_, error)| error.code);
+        assert_eq!(code("{"), Some(-32700));
+        assert_eq!(code("[]"), Some(-32600));
+        assert_eq!(code("7"), Some(-32600));
+        assert_eq!(code(r#"{"id":1}"#), Some(-32600));
+        assert_eq!(code(r#"{"id":1,"method":{}}"#), Some(-32600));
+        assert_eq!(parse(r#"{"id":1,"result":null}"#), Ok(Incoming::Answer));
+    }
+}

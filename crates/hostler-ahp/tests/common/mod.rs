@@ -1,0 +1,114 @@
+//! An engine with a fake driver behind the AHP surface.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostler_ahp::{ConnectionLimits, MemoryConnection, connect_in_memory};
+use hostler_driver::Endpoint;
+use hostler_engine::{Engine, EngineConfig, Lease, ModelGateway, ModelInfo, StoreOptions};
+use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
+use serde_json::{Value, json};
+
+struct NoGateway;
+
+impl ModelGateway for NoGateway {
+    fn models(&self) -> Vec<ModelInfo> {
+        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: Some(7), max_output: None }]
+    }
+    fn lease(&self, _session: &str, _chat: &str) -> Lease {
+        Lease::new(Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() }, ())
+    }
+}
+
+pub struct Rig {
+    pub engine: Engine,
+    pub starts: FakeStarts,
+    pub dir: tempfile::TempDir,
+}
+
+pub async fn rig() -> Rig {
+    let dir = tempfile::tempdir().unwrap();
+    let (driver, starts) = FakeDriver::new();
+    let config = EngineConfig {
+        store: StoreOptions { dir: dir.path().to_owned() },
+        drivers: vec![driver],
+        gateway: Arc::new(NoGateway),
+        default_directory: dir.path().to_owned(),
+        interrupt_grace: Duration::from_secs(2),
+    };
+    Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
+}
+
+/// A client that speaks raw JSON.
+pub struct Raw {
+    connection: MemoryConnection,
+    next: u64,
+    pub heard: Vec<Value>,
+}
+
+impl Raw {
+    pub fn connect(rig: &Rig) -> Self {
+        Self { connection: connect_in_memory(&rig.engine, ConnectionLimits::default()), next: 0, heard: Vec::new() }
+    }
+
+    pub async fn initialized(rig: &Rig) -> Self {
+        let mut raw = Self::connect(rig);
+        let params = json!({"protocolVersions": ["1.0.0"], "clientId": "raw", "initialSubscriptions": ["ahp-root://"]});
+        raw.call("initialize", params).await.unwrap();
+        raw
+    }
+
+    pub async fn send(&mut self, text: &str) {
+        self.connection.sender.send(text.to_owned()).await.unwrap();
+    }
+
+    /// The next message; `None` when the host has hung up.
+    pub async fn receive(&mut self) -> Option<Value> {
+        let wait = tokio::time::timeout(Duration::from_secs(30), self.connection.receiver.recv()).await;
+        let frame = wait.unwrap_or_else(|_| panic!("nothing more was heard after {:#?}", self.heard))?;
+        let value: Value = serde_json::from_slice(&frame).unwrap();
+        self.heard.push(value.clone());
+        Some(value)
+    }
+
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
+        loop {
+            let mut message = self.receive().await.expect("an answer");
+            if message["id"] == id {
+                assert_eq!(message["jsonrpc"], "2.0");
+                return match message.get_mut("error") {
+                    Some(error) => Err(error.take()),
+                    None => {
+                        assert!(message.get("result").is_some(), "a result is always there, be it null");
+                        Ok(message["result"].take())
+                    }
+                };
+            }
+        }
+    }
+
+    pub async fn code(&mut self, method: &str, params: Value) -> i64 {
+        let error = self.call(method, params).await.expect_err("an error");
+        assert!(!error["message"].as_str().unwrap().is_empty());
+        error["code"].as_i64().unwrap()
+    }
+
+    pub async fn dispatch(&mut self, channel: &str, action: Value) {
+        let params = json!({"channel": channel, "clientSeq": 7, "action": action});
+        self.send(&json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
+    }
+
+    /// Waits for an envelope of this type.
+    pub async fn envelope(&mut self, kind: &str) -> Value {
+        loop {
+            let mut message = self.receive().await.expect("an envelope");
+            if message["method"] == "action" && message["params"]["action"]["type"] == kind {
+                return message["params"].take();
+            }
+        }
+    }
+}

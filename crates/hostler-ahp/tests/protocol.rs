@@ -1,0 +1,210 @@
+//! The protocol's manners, with raw JSON over an in-memory connection.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use common::{Raw, rig};
+use hostler_engine::default_chat_uri;
+use serde_json::{Value, json};
+
+const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
+
+#[tokio::test]
+async fn initialize_answers_with_the_version_and_the_root_snapshot() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    let params = json!({"channel": "ahp-root://", "protocolVersions": ["0.9.0", "1.0.0"], "clientId": "c",
+                        "initialSubscriptions": ["ahp-root://", "claude:/unknown", "nonsense"]});
+    let result = raw.call("initialize", params).await.unwrap();
+    assert_eq!(result["protocolVersion"], "1.0.0");
+    assert_eq!(result["serverInfo"]["name"], "hostler");
+    assert!(result["defaultDirectory"].as_str().unwrap().starts_with("file:///"));
+    let snapshots = result["snapshots"].as_array().unwrap();
+    assert_eq!(snapshots.len(), 1, "unknown channels give no snapshot and no error");
+    assert_eq!(snapshots[0]["resource"], "ahp-root://");
+    let agent = &snapshots[0]["state"]["agents"][0];
+    assert_eq!(agent["provider"], "claude");
+    assert_eq!(agent["models"][0]["id"], "m");
+    assert_eq!(agent["models"][0]["maxContextWindow"], 7);
+    assert!(agent.get("protectedResources").is_none());
+    assert_eq!(raw.code("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": "c"})).await, -32601);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn only_ping_initialize_and_reconnect_are_answered_before_initialize() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
+    assert_eq!(raw.code("listSessions", json!({})).await, -32601);
+    let reconnect = json!({"clientId": "x", "lastSeenServerSeq": 3, "subscriptions": []});
+    assert_eq!(raw.code("reconnect", reconnect).await, -32008, "without a channel, as VS Code sends it");
+    assert_eq!(raw.code("initialize", json!({"clientId": "c"})).await, -32602);
+    assert_eq!(raw.code("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": ""})).await, -32602);
+    raw.send("{oops").await;
+    assert_eq!(raw.receive().await.unwrap()["error"]["code"], -32700);
+    let result = raw.call("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": "c"})).await.unwrap();
+    assert_eq!(result["snapshots"], json!([]));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_of_another_version_is_told_and_hung_up_on() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    let error =
+        raw.call("initialize", json!({"protocolVersions": ["0.8.0", "0.7.0"], "clientId": "c"})).await.unwrap_err();
+    assert_eq!(error["code"], -32005);
+    assert_eq!(error["data"]["supportedVersions"], json!(["^1.0.0"]));
+    assert!(error["message"].as_str().unwrap().contains("0.8.0"));
+    assert_eq!(raw.receive().await, None);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    for method in [
+        "fetchTurns",
+        "createChat",
+        "disposeChat",
+        "resourceRead",
+        "resourceWrite",
+        "authenticate",
+        "completions",
+        "createTerminal",
+        "shutdown",
+        "_vscodeUpgrade",
+        "getNetworkDiagnosticsInfo",
+        "",
+        "ピング",
+    ] {
+        assert_eq!(raw.code(method, json!({"channel": "x"})).await, -32601, "{method}");
+    }
+    assert_eq!(raw.code("subscribe", json!(7)).await, -32602);
+    assert_eq!(raw.code("subscribe", json!({"channel": "claude:/unknown"})).await, -32001);
+    assert_eq!(raw.code("disposeSession", json!({"channel": "claude:/unknown"})).await, -32001);
+    raw.send(r#"{"jsonrpc":"2.0","id":"a string","method":"ping"}"#).await;
+    assert_eq!(raw.receive().await.unwrap()["id"], "a string");
+    raw.send(r#"{"jsonrpc":"2.0","method":"setClientManagedSettingsPermissions","params":{}}"#).await;
+    assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null), "notifications are never answered");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn create_session_refuses_what_it_cannot_do() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    let fork = json!({"channel": SESSION, "fork": {"session": "claude:/x", "turnId": "t"}});
+    assert_eq!(raw.code("createSession", fork).await, -32602);
+    assert_eq!(raw.code("createSession", json!({"channel": "codex:/1"})).await, -32002);
+    assert_eq!(raw.code("createSession", json!({"channel": SESSION, "provider": "codex"})).await, -32002);
+    let gone = json!({"channel": SESSION, "workingDirectories": ["file:///does/not/exist"]});
+    assert_eq!(raw.code("createSession", gone).await, -32602);
+    assert_eq!(raw.call("createSession", json!({"channel": SESSION})).await, Ok(Value::Null));
+    assert_eq!(raw.code("createSession", json!({"channel": SESSION})).await, -32003);
+    let list = raw.call("listSessions", json!({})).await.unwrap();
+    assert_eq!(list, json!({"items": []}), "provisional sessions are not listed");
+    assert_eq!(raw.code("listSessions", json!({"cursor": "!"})).await, -32602);
+    assert_eq!(raw.call("disposeSession", json!({"channel": SESSION})).await, Ok(Value::Null));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_session_configuration_is_resolved_without_side_effects() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    let result = raw.call("resolveSessionConfig", json!({"provider": "claude"})).await.unwrap();
+    assert_eq!(result["values"]["permissionMode"], "default");
+    assert_eq!(result["schema"]["type"], "object");
+    let plan = json!({"config": {"permissionMode": "plan"}});
+    assert_eq!(raw.call("resolveSessionConfig", plan).await.unwrap()["values"]["permissionMode"], "plan");
+    assert_eq!(raw.code("resolveSessionConfig", json!({"config": {"permissionMode": "bypass"}})).await, -32602);
+    assert_eq!(raw.code("resolveSessionConfig", json!({"provider": "codex"})).await, -32002);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_subscription_is_answered_before_anything_newer_is_sent() {
+    let mut rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    let chat = default_chat_uri(SESSION);
+    // Pipelined: nobody waits for an answer.
+    raw.send(&json!({"id": 100, "method": "createSession", "params": {"channel": SESSION}}).to_string()).await;
+    raw.send(&json!({"id": 101, "method": "subscribe", "params": {"channel": SESSION}}).to_string()).await;
+    raw.send(&json!({"id": 102, "method": "subscribe", "params": {"channel": chat}}).to_string()).await;
+    let message = json!({"text": "hi", "origin": {"kind": "user"}});
+    let action =
+        json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00Z", "message": message});
+    raw.dispatch(&chat, action).await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "hi");
+    agent.answer(1, "a", "b").await;
+    let end = raw.envelope("chat/turnComplete").await;
+    assert_eq!(end["channel"], chat);
+
+    let position = |what: &dyn Fn(&Value) -> bool| raw.heard.iter().position(what).unwrap();
+    let snapshot = position(&|message| message["id"] == 102);
+    let started = position(&|message| message["params"]["action"]["type"] == "chat/turnStarted");
+    assert!(snapshot < started);
+    let from = raw.heard[snapshot]["result"]["snapshot"]["fromSeq"].as_u64().unwrap();
+    assert!(raw.heard[started]["params"]["serverSeq"].as_u64().unwrap() > from);
+    assert_eq!(raw.heard[started]["params"]["origin"], json!({"clientId": "raw", "clientSeq": 7}));
+    let added = position(&|message| message["method"] == "root/sessionAdded");
+    assert_eq!(raw.heard[added]["params"]["summary"]["resource"], SESSION);
+    let numbers: Vec<_> = raw.heard.iter().filter_map(|message| message["params"]["serverSeq"].as_u64()).collect();
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn forbidden_unknown_and_malformed_actions_come_back_with_a_reason() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let chat = default_chat_uri(SESSION);
+    raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    let cases = [
+        (&*chat, json!({"type": "chat/delta", "turnId": "t", "partId": "p", "content": "x"}), "does not take"),
+        (SESSION, json!({"type": "session/ready"}), "does not take"),
+        (&*chat, json!({"type": "chat/fromTheFuture", "x": 1}), "does not know"),
+        (&*chat, json!({"type": "chat/turnStarted", "turnId": "t"}), "malformed"),
+        (SESSION, json!({"type": "chat/turnCancelled", "turnId": "t", "duration": 1}), "does not belong"),
+        (&*chat, json!({"type": "chat/turnCancelled", "turnId": "t", "duration": 1.5}), "no turn is running"),
+    ];
+    for (channel, action, reason) in cases {
+        raw.dispatch(channel, action.clone()).await;
+        let envelope = raw.envelope(action["type"].as_str().unwrap()).await;
+        assert!(envelope["rejectionReason"].as_str().unwrap().contains(reason), "{envelope:#}");
+        assert_eq!(envelope["origin"]["clientSeq"], 7);
+    }
+    // Unknown channels and undecodable dispatches are ignored; the connection lives on.
+    raw.dispatch("claude:/unknown", json!({"type": "session/ready"})).await;
+    raw.dispatch("", json!({"type": "x"})).await;
+    raw.send(r#"{"method":"dispatchAction","params":[1]}"#).await;
+    raw.send(r#"{"method":"dispatchAction"}"#).await;
+    raw.send(r#"{"method":"unsubscribe","params":7}"#).await;
+    assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_unsubscribed_channel_is_silent() {
+    let mut rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let chat = default_chat_uri(SESSION);
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    raw.send(&json!({"method": "unsubscribe", "params": {"channel": chat}}).to_string()).await;
+    let message = json!({"text": "hi", "origin": {"kind": "user"}});
+    let action =
+        json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00Z", "message": message});
+    raw.dispatch(&chat, action).await;
+    let _agent = rig.starts.next().await.succeed();
+    // The root still tells of the new session, the chat says nothing.
+    while raw.receive().await.unwrap()["method"] != "root/sessionAdded" {}
+    assert!(raw.heard.iter().all(|message| message["method"] != "action"));
+    rig.engine.shutdown().await;
+}

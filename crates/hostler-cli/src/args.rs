@@ -1,0 +1,272 @@
+//! The command line's grammar and its help. Values are text here; `settings` reads them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::settings::{Key, Value};
+
+/// Keeps coding agents running on this machine, for any number of clients.
+///
+/// Hostler hosts the real Claude Code and speaks the Agent Host Protocol: editors, browsers, terminals and scripts drive
+/// the same sessions.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hostler",
+    version,
+    max_term_width = 100,
+    after_long_help = "\
+Examples:
+  hostler demo                          see the whole way of a message, offline
+  hostler agents install claude         install the tested Claude Code
+  hostler run \"what is in here?\"       ask once, the answer streams to stdout
+  hostler serve                         keep agents running for other clients
+  hostler doctor                        what is missing, and how to fix it
+
+Settings: a flag beats its HOSTLER_… variable (--state-dir: HOSTLER_STATE_DIR) beats its key in
+$XDG_CONFIG_HOME/hostler/config.toml (state-dir) beats the default. The upstream's key is taken from
+HOSTLER_UPSTREAM_KEY, or from ANTHROPIC_API_KEY, GITHUB_TOKEN or OPENAI_API_KEY as the upstream has it.
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 agent missing, 4 upstream refused, 130 interrupted."
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// Where the host keeps its state [default: $XDG_STATE_HOME/hostler]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// The configuration file [default: $XDG_CONFIG_HOME/hostler/config.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(ServeArgs),
+    Run(RunArgs),
+    Demo(DemoArgs),
+    /// Lists and installs the agents that Hostler manages.
+    #[command(subcommand)]
+    Agents(AgentsCommand),
+    Doctor(DoctorArgs),
+    /// Prints a completion script for a shell.
+    #[command(after_long_help = "\
+Examples:
+  hostler completions bash > ~/.local/share/bash-completion/completions/hostler
+  hostler completions fish > ~/.config/fish/completions/hostler.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Runs the host until it is told to stop.
+///
+/// Prints READY:<port> on stdout once it accepts connections; everything else goes to stderr. SIGTERM or SIGINT end it:
+/// turns end as cancelled, agents are closed, nothing is left. A second signal ends it at once.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  hostler serve
+  hostler serve --listen 127.0.0.1:0 --upstream scripted
+  hostler serve --token-file ~/.hostler-token --claude js")]
+pub(crate) struct ServeArgs {
+    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8137]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<OsString>,
+    /// The token that clients must show; other users may see it in the process list, a file is safer
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<OsString>,
+    /// A file that holds the token [default: one made in the state directory]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<OsString>,
+    /// Let every program on this machine in; refused on any address but loopback
+    #[arg(long)]
+    no_token: bool,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
+    /// Which Claude Code: a managed build (native, js), or the path of an executable or cli.js [default: the managed
+    /// native build, then `claude` on the PATH]
+    #[arg(long, value_name = "native|js|PATH")]
+    claude: Option<OsString>,
+    /// Stop when stdin ends, as a child of another program wants it
+    #[arg(long)]
+    exit_on_stdin_eof: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpstreamArgs {
+    /// Who answers the model calls: anthropic, copilot, openai or scripted [default: anthropic]
+    #[arg(long, value_name = "NAME")]
+    upstream: Option<OsString>,
+    /// Where the upstream is, if not at its usual address
+    #[arg(long, value_name = "URL")]
+    upstream_url: Option<OsString>,
+}
+
+/// Sends one message to a new session and streams the answer to stdout.
+///
+/// Uses the host of the state directory; where none runs, one is started for the time being. Ctrl-C interrupts the turn.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  hostler run \"explain src/main.rs\"
+  hostler run --cwd ~/project --model claude-sonnet-4-5 \"what does this do?\"
+  git diff | hostler run -
+  hostler run --json \"hi\" | jq -r 'select(.action.type == \"chat/delta\") | .action.content'")]
+pub(crate) struct RunArgs {
+    /// The message; - reads it from stdin
+    pub(crate) prompt: String,
+    /// The folder that the agent works in [default: the current one]
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<OsString>,
+    /// Print each envelope as one line of JSON instead of the answer
+    #[arg(long)]
+    json: bool,
+    /// The model's id [default: the host's]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<OsString>,
+    /// The agent's permission mode: default, acceptEdits, plan, … [default: default]
+    #[arg(long, value_name = "MODE")]
+    permission_mode: Option<OsString>,
+}
+
+/// Shows the whole way of a message, step by step.
+///
+/// Installs Claude Code if it is missing, starts a host with scratch directories on the built-in scripted model (no
+/// account, no network), runs two turns, shows what happened at each hop, and keeps serving so that you can connect.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  hostler demo
+  hostler demo --once
+  ANTHROPIC_API_KEY=… hostler demo --upstream anthropic")]
+pub(crate) struct DemoArgs {
+    /// Exit after the turns and leave nothing behind
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Who answers the model calls: anthropic, copilot, openai or scripted [default: scripted]
+    #[arg(long, value_name = "NAME")]
+    upstream: Option<OsString>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCommand {
+    /// Lists the builds on offer and what is installed.
+    List,
+    /// Installs the tested build of an agent through npm, into the cache directory.
+    #[command(after_long_help = "\
+Examples:
+  hostler agents install claude
+  hostler agents install claude --build js")]
+    Install {
+        /// The agent: claude
+        agent: String,
+        /// The build: native or js [default: native]
+        #[arg(long)]
+        build: Option<String>,
+    },
+}
+
+/// Reports what is missing and how to fix it.
+///
+/// Looks and changes nothing. Exits with 0 if Hostler is usable, 3 if the agent is missing, 1 for other problems.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Cli {
+    /// The settings among the flags.
+    pub(crate) fn flags(&self) -> Vec<(Key, Value)> {
+        let mut flags = Flags::default();
+        flags.text(Key::StateDir, self.common.state_dir.as_ref().map(|path| path.as_os_str().to_owned()).as_ref());
+        match &self.command {
+            Command::Serve(args) => {
+                flags.text(Key::Listen, args.listen.as_ref());
+                flags.text(Key::Token, args.token.as_ref());
+                flags.text(Key::TokenFile, args.token_file.as_ref());
+                flags.switch(Key::NoToken, args.no_token);
+                flags.text(Key::Upstream, args.upstream.upstream.as_ref());
+                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref());
+                flags.text(Key::Claude, args.claude.as_ref());
+                flags.switch(Key::ExitOnStdinEof, args.exit_on_stdin_eof);
+            }
+            Command::Run(args) => {
+                flags.text(Key::Cwd, args.cwd.as_ref());
+                flags.switch(Key::Json, args.json);
+                flags.text(Key::Model, args.model.as_ref());
+                flags.text(Key::PermissionMode, args.permission_mode.as_ref());
+            }
+            Command::Demo(args) => flags.text(Key::Upstream, args.upstream.as_ref()),
+            Command::Doctor(args) => flags.switch(Key::Json, args.json),
+            Command::Agents(_) | Command::Completions { .. } => {}
+        }
+        flags.0
+    }
+}
+
+#[derive(Default)]
+struct Flags(Vec<(Key, Value)>);
+
+impl Flags {
+    fn text(&mut self, key: Key, value: Option<&OsString>) {
+        self.0.extend(value.map(|value| (key, Value::Text(value.clone()))));
+    }
+
+    fn switch(&mut self, key: Key, on: bool) {
+        self.0.extend(on.then_some((key, Value::Switch(true))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::settings::TABLE;
+
+    #[test]
+    fn the_grammar_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_but_three_is_a_setting() {
+        // What one call does, not how Hostler runs; and where the settings are.
+        let not_settings = ["help", "version", "config", "once", "build"];
+        let mut commands = vec![Cli::command()];
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().cloned());
+            for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
+                let known = TABLE.iter().any(|(_, name, _)| *name == flag) || not_settings.contains(&flag);
+                assert!(known, "--{flag} of {} is no setting", command.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn help_is_worth_reading() {
+        let mut pages = Vec::new();
+        collect(Cli::command().term_width(100), "hostler", &mut pages);
+        insta::assert_snapshot!(pages.join("\n"));
+    }
+
+    fn collect(mut command: clap::Command, path: &str, pages: &mut Vec<String>) {
+        command.build();
+        pages.push(format!("$ {path} --help\n{}", command.render_long_help()));
+        for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+            collect(sub.clone().term_width(100), &format!("{path} {}", sub.get_name()), pages);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// Both ends of a connection; the client's end is run by an actor with a short queue and little patience.
+async fn pair(
+    queue: usize,
+    patience: Patience,
+) -> (WebSocketStream<TcpStream>, mpsc::Sender<Command>, mpsc::Receiver<Event>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}/", listener.local_addr().unwrap());
+    let accept = async { tokio_tungstenite::accept_async(listener.accept().await.unwrap().0).await.unwrap() };
+    let (peer, client) = tokio::join!(accept, tokio_tungstenite::connect_async(url));
+    let (commands, inbox) = mpsc::channel(4);
+    let (outbox, events) = mpsc::channel(queue);
+    tokio::spawn(Actor::new(client.unwrap().0, inbox, outbox, patience).run());
+    (peer, commands, events)
+}
+
+fn request() -> (Command, oneshot::Receiver<Result<Box<RawValue>, ClientError>>) {
+    let (reply, answer) = oneshot::channel();
+    (Command::Request { method: "ping", params: RawValue::NULL.to_owned(), reply }, answer)
+}
+
+fn note(number: usize) -> Message {
+    Message::text(format!(r#"{{"jsonrpc":"2.0","method":"n{number}","params":{{}}}}"#))
+}
+
+#[tokio::test]
+async fn a_slow_reader_loses_nothing_but_cannot_ask() {
+    let (mut peer, commands, mut events) = pair(1, Patience::USUAL).await;
+    for number in 0..50 {
+        peer.send(note(number)).await.unwrap();
+    }
+    // The first fills the queue; once a second one is held, an answer could never come through.
+    let (command, answer) = request();
+    commands.send(command).await.unwrap();
+    assert!(matches!(answer.await.unwrap(), Err(ClientError::Behind)));
+
+    for number in 0..50 {
+        let Some(Event::Notification { method, .. }) = events.recv().await else { panic!("an event is missing") };
+        assert_eq!(method, format!("n{number}"));
+    }
+    let (command, answer) = request();
+    commands.send(command).await.unwrap();
+    let obliging = async {
+        while let Some(Ok(Message::Text(text))) = peer.next().await {
+            let frame: serde_json::Value = serde_json::from_str(text.as_str()).unwrap();
+            let reply = format!(r#"{{"jsonrpc":"2.0","id":{},"result":null}}"#, frame["id"]);
+            peer.send(Message::text(reply)).await.unwrap();
+        }
+    };
+    tokio::select! {
+        answer = answer => assert_eq!(answer.unwrap().unwrap().get(), "null"),
+        () = obliging => panic!("the connection ended"),
+    }
+}
+
+#[tokio::test]
+async fn a_silent_host_is_asked_and_then_given_up() {
+    let patience = Patience { quiet: Duration::from_millis(10), dead: Duration::from_millis(10) };
+    let (mut peer, _commands, mut events) = pair(4, patience).await;
+    let Message::Text(text) = peer.next().await.unwrap().unwrap() else { panic!("not text") };
+    let frame: serde_json::Value = serde_json::from_str(text.as_str()).unwrap();
+    assert_eq!((&frame["method"], &frame["params"]["channel"]), (&"ping".into(), &"ahp-root://".into()));
+    let Some(Event::Closed(error)) = events.recv().await else { panic!("not closed") };
+    assert_eq!(error.to_string(), "The connection to the host ended: the host does not answer any more.");
+}
+
+#[tokio::test]
+async fn a_lost_connection_fails_what_waits() {
+    let (peer, commands, mut events) = pair(4, Patience::USUAL).await;
+    let (command, answer) = request();
+    commands.send(command).await.unwrap();
+    drop(peer);
+    assert!(matches!(answer.await.unwrap(), Err(ClientError::Closed(_))));
+    assert!(matches!(events.recv().await, Some(Event::Closed(_))));
+    assert!(events.recv().await.is_none());
+}
+
+#[tokio::test]
+async fn closing_says_goodbye() {
+    let (mut peer, commands, _events) = pair(4, Patience::USUAL).await;
+    let (done, closed) = oneshot::channel();
+    commands.send(Command::Close { done }).await.unwrap();
+    assert!(matches!(peer.next().await, Some(Ok(Message::Close(_)))));
+    assert!(peer.next().await.is_none());
+    closed.await.unwrap();
+}

@@ -1,0 +1,216 @@
+//! A small AHP client: one WebSocket, requests with answers, dispatched actions, and a bounded stream of events.
+//!
+//! It knows framing and ids; what the events mean is its caller's business.
+
+mod actor;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use ahp_types::ROOT_RESOURCE_URI;
+use ahp_types::actions::StateAction;
+use ahp_types::commands::{
+    CreateSessionParams, DispatchActionParams, Implementation, InitializeParams, SubscribeParams, SubscribeResult,
+};
+use ahp_types::messages::JsonRpcError;
+use ahp_types::state::SnapshotState;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
+
+use actor::{Actor, Command, Patience};
+pub(crate) use wire::Event;
+
+/// The version that this client speaks.
+const PROTOCOL_VERSION: &str = "1.0.0";
+/// Events that may wait for the caller; then the host is not read until the caller catches up.
+const EVENT_QUEUE: usize = 1024;
+const COMMAND_QUEUE: usize = 16;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_MESSAGE: usize = 256 << 20;
+
+/// Why the host could not be asked, or what it answered.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ClientError {
+    /// No connection.
+    #[error("The host at {addr} cannot be reached: {reason}.")]
+    Unreachable {
+        /// Where it should be.
+        addr: SocketAddr,
+        /// Why.
+        reason: String,
+    },
+    /// The host closed the door.
+    #[error("The host refused the connection with status {0}: check the token.")]
+    Refused(u16),
+    /// The connection ended.
+    #[error("The connection to the host ended: {0}.")]
+    Closed(String),
+    /// The host answered a request with an error.
+    #[error("{message}")]
+    Answer {
+        /// The protocol's code.
+        code: i32,
+        /// The host's sentence.
+        message: String,
+    },
+    /// The host answered something else than the protocol says.
+    #[error("The host's answer to {method} was not understood: {reason}.")]
+    Unexpected {
+        /// The request.
+        method: &'static str,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// Too many events wait to be read; the answer would come behind them.
+    #[error("The client fell behind the host's events.")]
+    Behind,
+}
+
+impl From<JsonRpcError> for ClientError {
+    fn from(error: JsonRpcError) -> Self {
+        Self::Answer { code: error.code, message: error.message }
+    }
+}
+
+/// A connection that has been initialised. Dropping it closes it.
+#[derive(Debug)]
+pub(crate) struct Client {
+    commands: mpsc::Sender<Command>,
+    client_id: String,
+    client_seq: AtomicI64,
+}
+
+impl Client {
+    /// Connects, introduces itself and subscribes to the root channel.
+    pub(crate) async fn connect(
+        addr: SocketAddr,
+        token: Option<&SecretString>,
+    ) -> Result<(Self, mpsc::Receiver<Event>), ClientError> {
+        let socket = tokio::time::timeout(CONNECT_TIMEOUT, open(addr, token))
+            .await
+            .map_err(|_| ClientError::Unreachable { addr, reason: "it does not answer".to_owned() })??;
+        let (commands, inbox) = mpsc::channel(COMMAND_QUEUE);
+        let (outbox, events) = mpsc::channel(EVENT_QUEUE);
+        tokio::spawn(Actor::new(socket, inbox, outbox, Patience::USUAL).run());
+        let client = Self { commands, client_id: uuid::Uuid::new_v4().to_string(), client_seq: AtomicI64::new(0) };
+        let negotiated: Negotiated = client
+            .request(
+                "initialize",
+                &InitializeParams {
+                    channel: ROOT_RESOURCE_URI.to_owned(),
+                    meta: None,
+                    protocol_versions: vec![PROTOCOL_VERSION.to_owned()],
+                    client_id: client.client_id.clone(),
+                    client_info: Some(Implementation {
+                        name: "hostler-cli".to_owned(),
+                        version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+                        title: None,
+                    }),
+                    initial_subscriptions: Some(vec![ROOT_RESOURCE_URI.to_owned()]),
+                    locale: None,
+                    capabilities: None,
+                },
+            )
+            .await?;
+        if negotiated.protocol_version != PROTOCOL_VERSION {
+            let reason = format!("it chose version {}", negotiated.protocol_version);
+            return Err(ClientError::Unexpected { method: "initialize", reason });
+        }
+        Ok((client, events))
+    }
+
+    /// The id that our own actions come back with.
+    pub(crate) fn id(&self) -> &str {
+        &self.client_id
+    }
+
+    /// Subscribes to a channel; its events come after the answer.
+    async fn subscribe<R: DeserializeOwned>(&self, channel: &str) -> Result<R, ClientError> {
+        let params = SubscribeParams { channel: channel.to_owned(), meta: None, delivery: None, view: None };
+        self.request("subscribe", &params).await
+    }
+
+    /// Creates a session under a URI of our choice.
+    pub(crate) async fn create_session(&self, params: &CreateSessionParams) -> Result<(), ClientError> {
+        self.request::<IgnoredAny>("createSession", params).await.map(|_| ())
+    }
+
+    /// Subscribes to a session and to its default chat, and returns the chat's URI.
+    pub(crate) async fn subscribe_session(&self, session: &str) -> Result<String, ClientError> {
+        let unexpected = |reason: &str| ClientError::Unexpected { method: "subscribe", reason: reason.to_owned() };
+        let result: SubscribeResult = self.subscribe(session).await?;
+        let snapshot = result.snapshot.ok_or_else(|| unexpected("the session has no state"))?;
+        let SnapshotState::Session(state) = snapshot.state else {
+            return Err(unexpected("the state is not a session's"));
+        };
+        let chat = state.default_chat.ok_or_else(|| unexpected("the session has no default chat"))?;
+        // What the chat holds is not needed: only what comes.
+        let _snapshot: IgnoredAny = self.subscribe(&chat).await?;
+        Ok(chat)
+    }
+
+    /// Sends an action; what became of it comes back as an event.
+    pub(crate) async fn dispatch(&self, channel: &str, action: StateAction) -> Result<(), ClientError> {
+        let client_seq = self.client_seq.fetch_add(1, Ordering::Relaxed) + 1;
+        let params = DispatchActionParams { channel: channel.to_owned(), client_seq, action };
+        let text = wire::notification("dispatchAction", &params)?;
+        self.commands.send(Command::Notify { text }).await.map_err(|_| gone())
+    }
+
+    /// Says goodbye and waits until the connection is closed.
+    pub(crate) async fn close(self) {
+        let (done, closed) = oneshot::channel();
+        if self.commands.send(Command::Close { done }).await.is_ok() {
+            let _gone = closed.await;
+        }
+    }
+
+    async fn request<R: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: &(impl Serialize + Sync),
+    ) -> Result<R, ClientError> {
+        let params = wire::raw(method, params)?;
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Request { method, params, reply }).await.map_err(|_| gone())?;
+        let result = answer.await.map_err(|_| gone())??;
+        serde_json::from_str(result.get())
+            .map_err(|error| ClientError::Unexpected { method, reason: error.to_string() })
+    }
+}
+
+/// What this client needs of the host's introduction; the rest may be newer than it knows.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Negotiated {
+    protocol_version: String,
+}
+
+fn gone() -> ClientError {
+    ClientError::Closed("it is closed".to_owned())
+}
+
+async fn open(addr: SocketAddr, token: Option<&SecretString>) -> Result<actor::Socket, ClientError> {
+    let unreachable = |reason: String| ClientError::Unreachable { addr, reason };
+    let url = match token {
+        Some(token) => format!("ws://{addr}/?tkn={}", token.expose_secret()),
+        None => format!("ws://{addr}/"),
+    };
+    // The error is not repeated: it could quote the URL and with it the token.
+    let request = url.into_client_request().map_err(|_| unreachable("its address is not usable".to_owned()))?;
+    let mut config = WebSocketConfig::default();
+    config.max_message_size = Some(MAX_MESSAGE);
+    config.max_frame_size = Some(MAX_MESSAGE);
+    match tokio_tungstenite::connect_async_with_config(request, Some(config), true).await {
+        Ok((socket, _response)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => Err(ClientError::Refused(response.status().as_u16())),
+        Err(tungstenite::Error::Io(error)) => Err(unreachable(error.to_string())),
+        Err(_) => Err(unreachable("what listens there is not a host".to_owned())),
+    }
+}

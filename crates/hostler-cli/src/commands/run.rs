@@ -1,0 +1,94 @@
+use serde_json::value::RawValue;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::sync::mpsc;
+
+use crate::Io;
+use crate::client::{Client, Event};
+use crate::exit::{Exit, Failure};
+use crate::host::{Reached, reach};
+use crate::ports::Wiring;
+use crate::progress::Spinner;
+use crate::settings::Settings;
+use crate::turn::{Renderer, Turn, TurnEnd, create_session, explain};
+
+/// A prompt that is longer than this is a mistake.
+const MAX_PROMPT: u64 = 16 << 20;
+
+/// Sends one message to a new session and shows the answer.
+pub(crate) async fn run(prompt: &str, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+    if !settings.cwd.is_dir() {
+        return Err(Failure::new(Exit::Usage, format!("{} is not a directory.", settings.cwd.display())));
+    }
+    let prompt = io.signals.unless(read_prompt(prompt, &mut io.stdin)).await??;
+    let spinner = Spinner::start("Starting", &io.console);
+    let Reached { client, mut events, own } = io.signals.unless(reach(wiring, settings)).await??;
+    let end = converse(&prompt, settings, &client, &mut events, spinner, io).await;
+    drop(events);
+    let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
+    let mut outcome = end.and_then(explain);
+    if let Err(failure) = &mut outcome {
+        failure.say(&mut io.console);
+    }
+    // Who does not want to wait does not wait for goodbyes either; the supervisors end what is left.
+    if !abandoned {
+        client.close().await;
+        if let Some(own) = own
+            && let Err(mut failure) = own.leave(&mut io.console, &mut io.signals).await
+        {
+            failure.say(&mut io.console);
+        }
+    }
+    outcome.map(|()| Exit::Done)
+}
+
+/// One session, one turn.
+async fn converse(
+    prompt: &str,
+    settings: &Settings,
+    client: &Client,
+    events: &mut mpsc::Receiver<Event>,
+    spinner: Spinner,
+    io: &mut Io,
+) -> Result<TurnEnd, Failure> {
+    let session = create_session(client, &settings.cwd, settings.permission_mode.as_deref());
+    let session = io.signals.unless(session).await??;
+    let turn = Turn::start(client, &session, prompt, settings.model.as_deref()).await?;
+    let Io { console, signals, .. } = io;
+    if settings.json {
+        drop(spinner);
+        return turn.follow(events, signals, |_, raw| console.out(&json_line(raw))).await;
+    }
+    let mut renderer = Renderer::new(spinner);
+    let end = turn.follow(events, signals, |envelope, _| renderer.show(envelope, console)).await?;
+    // An answer that nobody reads needs no last line either.
+    let _unread = renderer.finish(console);
+    Ok(end)
+}
+
+/// The envelope as the host wrote it, on one line.
+fn json_line(raw: &RawValue) -> String {
+    let text = raw.get();
+    if !text.contains(['\n', '\r']) {
+        return format!("{text}\n");
+    }
+    // Line breaks inside of strings are escaped in JSON: these stand between the tokens.
+    format!("{}\n", text.replace(['\n', '\r'], " "))
+}
+
+async fn read_prompt(prompt: &str, stdin: &mut (impl AsyncRead + Unpin)) -> Result<String, Failure> {
+    let usage = |text: &str| Failure::new(Exit::Usage, text);
+    let prompt = if prompt == "-" {
+        let mut bytes = Vec::new();
+        stdin.take(MAX_PROMPT + 1).read_to_end(&mut bytes).await?;
+        if bytes.len() as u64 > MAX_PROMPT {
+            return Err(usage("The message on stdin is longer than 16 MiB."));
+        }
+        String::from_utf8(bytes).map_err(|_| usage("The message on stdin is not UTF-8 text."))?
+    } else {
+        prompt.to_owned()
+    };
+    if prompt.trim().is_empty() {
+        return Err(usage("The message is empty."));
+    }
+    Ok(prompt)
+}

@@ -1,0 +1,68 @@
+use secrecy::ExposeSecret as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+use crate::Io;
+use crate::console::{Console, Style};
+use crate::exit::{Exit, Failure};
+use crate::host::{OwnHost, choose_token, options};
+use crate::ports::Wiring;
+use crate::settings::Settings;
+use crate::signals::Signals;
+use crate::state::{HostLock, StateDir};
+
+/// Runs a host until it is told to stop.
+pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+    let directory = StateDir::open(&settings.state_dir)?;
+    let lock = HostLock::take(&directory).await?;
+    let token = choose_token(settings, &directory, &lock)?;
+    let options = options(wiring, settings, settings.listen, token);
+    let mut stop = Stop { signals: &mut io.signals, stdin: settings.exit_on_stdin_eof.then_some(&mut io.stdin) };
+    let own = tokio::select! {
+        started = OwnHost::start(wiring, &directory, lock, options) => started?,
+        () = stop.requested() => return Ok(Exit::Done),
+    };
+    // A parent that has closed our stdout may still want the host.
+    let _unread = io.console.out(&format!("READY:{}\n", own.endpoint().port));
+    introduce(&own, &mut io.console);
+    stop.requested().await;
+    own.stop(&mut io.signals).await?;
+    Ok(Exit::Done)
+}
+
+/// Tells people how to connect. The URL opens the host, so it is shown to a person only, not to a log.
+pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
+    let endpoint = own.endpoint();
+    let addr = endpoint.addr();
+    let text = match (own.token(), &endpoint.token_file) {
+        (Some(token), _) if console.err_is_terminal() => {
+            format!("Hostler listens at ws://{addr}/?tkn={}", token.expose_secret())
+        }
+        (Some(_), Some(file)) => format!("Hostler listens at ws://{addr}/ with the token in {}", file.display()),
+        _ => format!("Hostler listens at ws://{addr}/ without a token"),
+    };
+    console.note(&text, Style::Plain);
+}
+
+/// The reasons to stop.
+struct Stop<'a, R> {
+    signals: &'a mut Signals,
+    stdin: Option<R>,
+}
+
+impl<R: AsyncRead + Unpin> Stop<'_, R> {
+    async fn requested(&mut self) {
+        tokio::select! {
+            _ = self.signals.next() => {}
+            () = end_of(self.stdin.as_mut()) => {}
+        }
+    }
+}
+
+/// Reads to the end; what is written there is of no interest.
+async fn end_of(reader: Option<&mut (impl AsyncRead + Unpin)>) {
+    let Some(reader) = reader else {
+        return std::future::pending().await;
+    };
+    let mut buffer = [0_u8; 256];
+    while reader.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
+}

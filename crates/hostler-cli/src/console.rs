@@ -1,0 +1,141 @@
+use std::fmt;
+use std::io::{self, Write};
+
+use crate::environment::HostEnvironment;
+
+/// The two output streams of a command, and what their readers can take.
+pub struct Console {
+    out: Box<dyn Write + Send>,
+    err: Box<dyn Write + Send>,
+    out_is_terminal: bool,
+    err_is_terminal: bool,
+    colour: bool,
+}
+
+impl Console {
+    /// The process's own streams.
+    pub fn of_process(environment: &HostEnvironment) -> Self {
+        Self {
+            out: Box::new(io::stdout()),
+            err: Box::new(io::stderr()),
+            out_is_terminal: environment.stdout_is_terminal,
+            err_is_terminal: environment.stderr_is_terminal,
+            colour: !environment.no_colour(),
+        }
+    }
+
+    /// Any two writers; whether they pass as terminals comes from the environment.
+    pub fn to_writers(
+        out: impl Write + Send + 'static,
+        err: impl Write + Send + 'static,
+        environment: &HostEnvironment,
+    ) -> Self {
+        Self { out: Box::new(out), err: Box::new(err), ..Self::of_process(environment) }
+    }
+
+    pub(crate) fn out_is_terminal(&self) -> bool {
+        self.out_is_terminal
+    }
+
+    pub(crate) fn err_is_terminal(&self) -> bool {
+        self.err_is_terminal
+    }
+
+    /// Whether stderr takes colours; for the log.
+    pub(crate) fn err_has_colour(&self) -> bool {
+        self.colour && self.err_is_terminal
+    }
+
+    /// Writes to stdout at once: people watch answers arrive.
+    pub(crate) fn out(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Writes foreign text to stdout: as it is for programs, without control characters for a terminal.
+    pub(crate) fn out_foreign(&mut self, text: &str, style: Style) -> io::Result<()> {
+        if self.out_is_terminal {
+            let text = style.paint(&printable(text), self.colour);
+            self.out(&text)
+        } else {
+            self.out(text)
+        }
+    }
+
+    /// A line on stdout, its foreign parts already made printable.
+    pub(crate) fn out_line(&mut self, text: &str, style: Style) -> io::Result<()> {
+        let text = style.paint(text, self.colour && self.out_is_terminal);
+        self.out(&format!("{text}\n"))
+    }
+
+    /// A line for people. That nobody reads it is no reason to fail.
+    pub(crate) fn note(&mut self, text: &str, style: Style) {
+        let text = style.paint(text, self.err_has_colour());
+        let _unread = writeln!(self.err, "{text}").and_then(|()| self.err.flush());
+    }
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console")
+            .field("out_is_terminal", &self.out_is_terminal)
+            .field("err_is_terminal", &self.err_is_terminal)
+            .field("colour", &self.colour)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The few looks that text has here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Dim,
+    Bold,
+    Green,
+    Yellow,
+    Red,
+}
+
+impl Style {
+    fn paint(self, text: &str, colour: bool) -> String {
+        let code = match self {
+            Self::Plain => "",
+            Self::Dim => "2",
+            Self::Bold => "1",
+            Self::Green => "32",
+            Self::Yellow => "33",
+            Self::Red => "31",
+        };
+        if !colour || code.is_empty() || text.is_empty() {
+            return text.to_owned();
+        }
+        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+    }
+}
+
+/// Text of agents and hosts without what could steer a terminal; line breaks and tabs stay.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+/// The same on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2Jb\u{9b}c\r\n\td"), "a[2Jbc\n\td");
+        assert_eq!(one_line("two\n  lines\u{7}"), "two lines");
+    }
+
+    #[test]
+    fn no_colour_means_no_escape() {
+        assert_eq!(Style::Red.paint("x", false), "x");
+        assert_eq!(Style::Red.paint("x", true), "\u{1b}[31mx\u{1b}[0m");
+    }
+}

@@ -1,0 +1,150 @@
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+/// The process's environment, read once in `main` and passed on; nothing else asks the process.
+#[derive(Clone)]
+pub struct HostEnvironment {
+    /// All variables. They hold secrets: never printed.
+    pub vars: BTreeMap<OsString, OsString>,
+    /// The user's home directory.
+    pub home: PathBuf,
+    /// `$XDG_STATE_HOME`, or its default below home.
+    pub xdg_state: PathBuf,
+    /// `$XDG_CONFIG_HOME`, or its default below home.
+    pub xdg_config: PathBuf,
+    /// `$XDG_CACHE_HOME`, or its default below home.
+    pub xdg_cache: PathBuf,
+    /// `$XDG_RUNTIME_DIR`, where there is one.
+    pub xdg_runtime: Option<PathBuf>,
+    /// The directory for temporary files.
+    pub temp_dir: PathBuf,
+    /// Where the command was started.
+    pub current_dir: PathBuf,
+    /// Whether somebody reads stdout on a terminal.
+    pub stdout_is_terminal: bool,
+    /// Whether somebody reads stderr on a terminal.
+    pub stderr_is_terminal: bool,
+}
+
+impl HostEnvironment {
+    /// Asks the process. To be called once, in `main`.
+    pub fn from_process() -> Self {
+        let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        let mut environment = Self::from_vars(std::env::vars_os(), current_dir, std::env::temp_dir());
+        environment.stdout_is_terminal = std::io::stdout().is_terminal();
+        environment.stderr_is_terminal = std::io::stderr().is_terminal();
+        environment
+    }
+
+    /// The same from values; nobody reads on a terminal.
+    pub fn from_vars(
+        vars: impl IntoIterator<Item = (OsString, OsString)>,
+        current_dir: PathBuf,
+        temp_dir: PathBuf,
+    ) -> Self {
+        let vars: BTreeMap<_, _> = vars.into_iter().collect();
+        // The XDG specification says that relative paths are to be ignored.
+        let directory = |name: &str| vars.get(OsStr::new(name)).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = directory("HOME").or_else(home_of_user).unwrap_or_else(|| PathBuf::from("/"));
+        let below_home = |name: &str, default: &str| directory(name).unwrap_or_else(|| home.join(default));
+        Self {
+            xdg_state: below_home("XDG_STATE_HOME", ".local/state"),
+            xdg_config: below_home("XDG_CONFIG_HOME", ".config"),
+            xdg_cache: below_home("XDG_CACHE_HOME", ".cache"),
+            xdg_runtime: directory("XDG_RUNTIME_DIR"),
+            home,
+            vars,
+            temp_dir,
+            current_dir,
+            stdout_is_terminal: false,
+            stderr_is_terminal: false,
+        }
+    }
+
+    /// A variable's value; empty counts as not set.
+    pub fn var(&self, name: &str) -> Option<&OsStr> {
+        self.vars.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+
+    /// The directory for locks and sockets of this user: `hostler` in the runtime directory, or `hostler-<uid>` in the
+    /// temporary directory where there is none. Not created here.
+    pub fn runtime_dir(&self) -> PathBuf {
+        match &self.xdg_runtime {
+            Some(runtime) => runtime.join("hostler"),
+            None => self.temp_dir.join(format!("hostler-{}", nix::unistd::getuid())),
+        }
+    }
+
+    /// Where managed installs live.
+    pub fn cache_dir(&self) -> PathBuf {
+        self.xdg_cache.join("hostler")
+    }
+
+    /// Looks a program up on the PATH.
+    pub fn find_program(&self, name: &str) -> Option<PathBuf> {
+        let path = self.var("PATH")?;
+        std::env::split_paths(path)
+            .filter(|dir| dir.is_absolute())
+            .map(|dir| dir.join(name))
+            .find(|file| file.is_file() && nix::unistd::access(file, nix::unistd::AccessFlags::X_OK).is_ok())
+    }
+
+    /// A path as the user meant it: relative to where the command was started.
+    pub fn absolute(&self, path: &Path) -> PathBuf {
+        self.current_dir.join(path)
+    }
+
+    /// Whether the user asked for output without colours.
+    pub(crate) fn no_colour(&self) -> bool {
+        self.var("NO_COLOR").is_some() || self.var("TERM").is_some_and(|term| term == "dumb")
+    }
+}
+
+impl fmt::Debug for HostEnvironment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostEnvironment")
+            .field("vars", &self.vars.len())
+            .field("home", &self.home)
+            .field("current_dir", &self.current_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+fn home_of_user() -> Option<PathBuf> {
+    nix::unistd::User::from_uid(nix::unistd::getuid()).ok().flatten().map(|user| user.dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(vars: &[(&str, &str)]) -> HostEnvironment {
+        let vars = vars.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
+        HostEnvironment::from_vars(vars, PathBuf::from("/here"), PathBuf::from("/scratch"))
+    }
+
+    #[test]
+    fn xdg_directories_default_to_places_below_home() {
+        let environment = environment(&[("HOME", "/home/ada")]);
+        assert_eq!(environment.xdg_state, Path::new("/home/ada/.local/state"));
+        assert_eq!(environment.xdg_config, Path::new("/home/ada/.config"));
+        assert_eq!(environment.cache_dir(), Path::new("/home/ada/.cache/hostler"));
+        assert_eq!(environment.runtime_dir(), PathBuf::from(format!("/scratch/hostler-{}", nix::unistd::getuid())));
+    }
+
+    #[test]
+    fn a_relative_xdg_directory_is_ignored() {
+        let environment = environment(&[("HOME", "/home/ada"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "/c")]);
+        assert_eq!(environment.xdg_state, Path::new("/home/ada/.local/state"));
+        assert_eq!(environment.xdg_cache, Path::new("/c"));
+    }
+
+    #[test]
+    fn its_debug_output_shows_no_variable() {
+        let text = format!("{:?}", environment(&[("HOME", "/h"), ("HOSTLER_UPSTREAM_KEY", "sk-planted")]));
+        assert!(!text.contains("sk-planted"), "{text}");
+    }
+}

@@ -1,0 +1,192 @@
+//! The host of a state directory: the one that runs, or one of our own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use secrecy::SecretString;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::client::{Client, ClientError, Event};
+use crate::console::{Console, Style};
+use crate::exit::{Exit, Failure};
+use crate::ports::{HostOptions, RunningHost, Wiring};
+use crate::settings::{Settings, TokenChoice};
+use crate::signals::Signals;
+use crate::state::{Endpoint, HostLock, Published, StateDir, StateError, read_token};
+
+/// A shutdown that takes longer is left behind: the supervisors end what it did not.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(4500);
+/// How long to wait for a host that is just starting or just leaving.
+const PATIENCE: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(20);
+/// How long our own goodbye may take to be noticed before others are blamed.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+/// A host in this process, with its lock and its published address.
+pub(crate) struct OwnHost {
+    pub(crate) host: Box<dyn RunningHost>,
+    published: Published,
+    token: Option<SecretString>,
+    _lock: HostLock,
+}
+
+impl OwnHost {
+    /// Starts a host and publishes its address. The lock is held until it has stopped.
+    pub(crate) async fn start(
+        wiring: &Wiring,
+        directory: &StateDir,
+        lock: HostLock,
+        options: HostOptions,
+    ) -> Result<Self, Failure> {
+        let token = options.token.clone();
+        let host = wiring.launcher.launch(options).await?;
+        match Published::publish(directory, &lock, host.local_addr(), token.as_ref()) {
+            Ok(published) => Ok(Self { host, published, token, _lock: lock }),
+            Err(error) => {
+                host.shutdown().await;
+                Err(error.into())
+            }
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        self.published.endpoint()
+    }
+
+    pub(crate) fn token(&self) -> Option<&SecretString> {
+        self.token.as_ref()
+    }
+
+    /// A connection to it.
+    pub(crate) async fn connect(&self) -> Result<(Client, mpsc::Receiver<Event>), ClientError> {
+        Client::connect(self.endpoint().addr(), self.token()).await
+    }
+
+    /// Stops it. A signal ends the wait.
+    pub(crate) async fn stop(self, signals: &mut Signals) -> Result<(), Failure> {
+        let Self { host, published, token: _, _lock } = self;
+        // New clients do not find it from here on; the lock stays until all is over.
+        drop(published);
+        match signals.unless(tokio::time::timeout(SHUTDOWN_TIMEOUT, host.shutdown())).await? {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Failure::new(
+                Exit::Failed,
+                "The host did not close everything in time; what is left is being ended.",
+            )),
+        }
+    }
+
+    /// Stays until nobody is connected any more, or until a signal, and stops.
+    pub(crate) async fn leave(self, console: &mut Console, signals: &mut Signals) -> Result<(), Failure> {
+        self.wait_for_clients(console, signals).await;
+        self.stop(signals).await
+    }
+
+    async fn wait_for_clients(&self, console: &mut Console, signals: &mut Signals) {
+        let mut told = false;
+        while self.host.clients() > 0 {
+            tokio::select! {
+                () = self.host.client_left() => {}
+                () = tokio::time::sleep(GOODBYE) => if !told {
+                    told = true;
+                    console.note("Other clients are connected: staying until they leave. Ctrl-C ends it now.", Style::Dim);
+                },
+                _ = signals.next() => return,
+            }
+        }
+    }
+}
+
+/// A connection to the host of a state directory.
+pub(crate) struct Reached {
+    pub(crate) client: Client,
+    pub(crate) events: mpsc::Receiver<Event>,
+    /// Ours, if none was running.
+    pub(crate) own: Option<OwnHost>,
+}
+
+/// Connects to the host that runs on the state directory, or starts one in this process.
+pub(crate) async fn reach(wiring: &Wiring, settings: &Settings) -> Result<Reached, Failure> {
+    let directory = StateDir::open(&settings.state_dir)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let obstacle: Failure = if let Some(endpoint) = Endpoint::find(&directory)? {
+            let token = endpoint.token()?;
+            match Client::connect(endpoint.addr(), token.as_ref()).await {
+                Ok((client, events)) => {
+                    return Ok(Reached { client, events, own: None });
+                }
+                // It may be leaving: its files go first, its lock last.
+                Err(error @ (ClientError::Unreachable { .. } | ClientError::Closed(_))) => error.into(),
+                Err(error) => return Err(error.into()),
+            }
+        } else {
+            match HostLock::take(&directory).await {
+                Ok(lock) => return start_private(wiring, settings, &directory, lock).await,
+                // Somebody is starting one, or has not quite left.
+                Err(error @ StateError::InUse { .. }) => error.into(),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if Instant::now() > deadline {
+            return Err(obstacle);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn start_private(
+    wiring: &Wiring,
+    settings: &Settings,
+    directory: &StateDir,
+    lock: HostLock,
+) -> Result<Reached, Failure> {
+    let token = Some(directory.token(&lock)?);
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let own = OwnHost::start(wiring, directory, lock, options(wiring, settings, listen, token)).await?;
+    match own.connect().await {
+        Ok((client, events)) => Ok(Reached { client, events, own: Some(own) }),
+        Err(error) => {
+            own.host.shutdown().await;
+            Err(error.into())
+        }
+    }
+}
+
+/// The settings, as the host wants them.
+pub(crate) fn options(
+    wiring: &Wiring,
+    settings: &Settings,
+    listen: SocketAddr,
+    token: Option<SecretString>,
+) -> HostOptions {
+    HostOptions {
+        listen,
+        token,
+        state_dir: settings.state_dir.clone(),
+        upstream: settings.upstream,
+        upstream_url: settings.upstream_url.clone(),
+        upstream_key: settings.upstream_key.clone(),
+        claude: settings.claude.clone(),
+        agent_env: settings.agent_env.clone(),
+        permission_mode: settings.permission_mode.clone(),
+        default_directory: wiring.environment.home.clone(),
+        allowed_origins: settings.allowed_origins.clone(),
+        allowed_hosts: settings.allowed_hosts.clone(),
+    }
+}
+
+/// The token that the settings ask for.
+pub(crate) fn choose_token(
+    settings: &Settings,
+    directory: &StateDir,
+    lock: &HostLock,
+) -> Result<Option<SecretString>, StateError> {
+    match &settings.token {
+        TokenChoice::Off => Ok(None),
+        TokenChoice::Given(token) => Ok(Some(token.clone())),
+        TokenChoice::File(path) => read_token(path).map(Some),
+        TokenChoice::Kept => directory.token(lock).map(Some),
+    }
+}

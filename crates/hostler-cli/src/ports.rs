@@ -1,0 +1,225 @@
+//! What the command line needs from the rest of Hostler; the binary joins the two.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hostler_driver::Installer;
+use secrecy::SecretString;
+use serde::Serialize;
+
+use crate::environment::HostEnvironment;
+
+/// Everything that the binary hands to the command line.
+pub struct Wiring {
+    /// Starts a host in this process.
+    pub launcher: Arc<dyn HostLauncher>,
+    /// The managed installs on offer, one per provider.
+    pub installers: Vec<Arc<dyn Installer>>,
+    /// Checks of other layers that `doctor` reports beside its own.
+    pub doctor: Vec<Arc<dyn DoctorCheck>>,
+    /// The process's environment, read once.
+    pub environment: HostEnvironment,
+}
+
+impl fmt::Debug for Wiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wiring")
+            .field("installers", &self.installers.len())
+            .field("doctor", &self.doctor.len())
+            .field("environment", &self.environment)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Starts hosts.
+pub trait HostLauncher: Send + Sync {
+    /// Starts a host; the answer comes when it accepts connections. Dropping the future leaves nothing.
+    ///
+    /// The caller holds the lock of `options.state_dir` for as long as the host runs.
+    fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>>;
+}
+
+/// How a host is to run.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// Where to listen; port 0 picks one.
+    pub listen: SocketAddr,
+    /// What clients must show; `None` lets everybody on this machine in.
+    pub token: Option<SecretString>,
+    /// Where journal and catalogue live. Exists, is private, and is locked by the caller.
+    pub state_dir: PathBuf,
+    /// Who answers the model calls.
+    pub upstream: UpstreamChoice,
+    /// Where the upstream is, if not at its usual address.
+    pub upstream_url: Option<String>,
+    /// The upstream's credential.
+    pub upstream_key: Option<SecretString>,
+    /// Which Claude Code to run.
+    pub claude: ClaudeChoice,
+    /// Variables that are added to the agents' environment.
+    pub agent_env: Vec<(String, String)>,
+    /// The permission mode of sessions that do not name one.
+    pub permission_mode: Option<String>,
+    /// Where clients start to look for folders.
+    pub default_directory: PathBuf,
+    /// Origins of web pages that may connect, beside the built-in ones.
+    pub allowed_origins: Vec<String>,
+    /// `Host` headers that are accepted beside loopback.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// Who answers the model calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UpstreamChoice {
+    /// Anthropic, or any server of its Messages API.
+    #[default]
+    Anthropic,
+    /// GitHub Copilot.
+    Copilot,
+    /// An OpenAI-compatible server.
+    OpenAi,
+    /// The built-in scripted model: offline and deterministic.
+    Scripted,
+}
+
+impl UpstreamChoice {
+    /// All of them, in the order of the help text.
+    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Copilot, Self::OpenAi, Self::Scripted];
+
+    /// The name that settings use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Copilot => "copilot",
+            Self::OpenAi => "openai",
+            Self::Scripted => "scripted",
+        }
+    }
+
+    /// The variable that other tools keep this upstream's credential in.
+    pub fn usual_key_variable(self) -> Option<&'static str> {
+        match self {
+            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
+            Self::Copilot => Some("GITHUB_TOKEN"),
+            Self::OpenAi => Some("OPENAI_API_KEY"),
+            Self::Scripted => None,
+        }
+    }
+}
+
+impl fmt::Display for UpstreamChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which Claude Code to run.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ClaudeChoice {
+    /// The managed native build, or else `claude` on the PATH.
+    #[default]
+    Auto,
+    /// The managed native build.
+    Native,
+    /// The managed `cli.js`.
+    Js,
+    /// Any executable or `cli.js`.
+    Path(PathBuf),
+}
+
+/// A host that accepts connections.
+pub trait RunningHost: Send + Sync {
+    /// Where it listens, with the real port.
+    fn local_addr(&self) -> SocketAddr;
+    /// Stops accepting, ends turns as cancelled, flushes, closes agents; returns when nothing is left.
+    fn shutdown(&self) -> BoxFuture<'_, ()>;
+    /// How many clients are connected now.
+    fn clients(&self) -> usize;
+    /// Resolves at the next change of [`clients`](Self::clients) after the call.
+    fn client_left(&self) -> BoxFuture<'_, ()>;
+    /// What the host knows about itself that AHP does not carry.
+    fn diagnostics(&self) -> HostDiagnostics;
+}
+
+/// Facts for `demo`, taken from the running parts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostDiagnostics {
+    /// The agent processes that run now.
+    pub agents: Vec<AgentDiag>,
+    /// Requests that the gateway has answered or is answering.
+    pub gateway_requests: u64,
+}
+
+/// One agent process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentDiag {
+    /// The session's URI.
+    pub session: String,
+    /// The process id.
+    pub pid: u32,
+    /// The version that the handshake told.
+    pub version: Option<String>,
+}
+
+/// Why a host did not start. The text is a sentence with what to do next.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LaunchError {
+    /// The chosen agent is not there.
+    #[error("{0}")]
+    AgentMissing(String),
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// A check of another layer for `doctor`.
+pub trait DoctorCheck: Send + Sync {
+    /// A short name for the left column.
+    fn name(&self) -> &str;
+    /// Looks, changes nothing.
+    fn run(&self) -> BoxFuture<'_, Vec<Finding>>;
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub level: Level,
+    /// One sentence.
+    pub text: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { level: Level::Ok, text: text.into(), fix: None }
+    }
+
+    /// Usable, but worth knowing.
+    pub fn warning(text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { level: Level::Warning, text: text.into(), fix: Some(fix.into()) }
+    }
+
+    /// Hostler cannot work like this.
+    pub fn problem(text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { level: Level::Problem, text: text.into(), fix: Some(fix.into()) }
+    }
+}
+
+/// How bad a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// All is well.
+    Ok,
+    /// Usable, but worth knowing.
+    Warning,
+    /// Hostler cannot work like this.
+    Problem,
+}

@@ -1,0 +1,92 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::{Key, Kind, SettingsError, TABLE, Value};
+
+/// What the configuration file says, with the line of each value for messages.
+#[derive(Default)]
+pub(crate) struct ConfigFile {
+    pub(super) values: BTreeMap<Key, (Value, String)>,
+    pub(super) agent_env: Vec<(String, String)>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl ConfigFile {
+    /// Reads the text; `path` is for messages and for relative paths in it.
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
+        // The parser's own message quotes the line, which may hold a token: only its reason is used.
+        let table = DeTable::parse(text).map_err(|error| SettingsError::Syntax {
+            path: path.to_owned(),
+            line: line_of(text, error.span().map_or(0, |span| span.start)),
+            message: error.message().trim_end_matches('.').to_owned(),
+        })?;
+        let mut file = Self::default();
+        let at = |offset: usize| format!("{} line {}", path.display(), line_of(text, offset));
+        for (name, value) in table.get_ref() {
+            let origin = format!("{}: `{}`", at(name.span().start), name.get_ref());
+            if let Some((key, _, kind)) = TABLE.iter().find(|(_, known, _)| known == name.get_ref()) {
+                let value = read(value.get_ref(), *kind, path).ok_or_else(|| SettingsError::Invalid {
+                    origin: origin.clone(),
+                    expected: expected(*kind).to_owned(),
+                })?;
+                file.values.insert(*key, (value, origin));
+            } else if name.get_ref() == "agent" {
+                let table = value
+                    .get_ref()
+                    .as_table()
+                    .ok_or_else(|| SettingsError::Invalid { origin, expected: "a table".to_owned() })?;
+                file.read_agent(table, &at)?;
+            } else {
+                file.warnings.push(format!("{origin} is not a setting; ignored."));
+            }
+        }
+        Ok(file)
+    }
+
+    fn read_agent(&mut self, table: &DeTable<'_>, at: &dyn Fn(usize) -> String) -> Result<(), SettingsError> {
+        for (name, value) in table {
+            let origin = format!("{}: `agent.{}`", at(name.span().start), name.get_ref());
+            if name.get_ref() != "env" {
+                self.warnings.push(format!("{origin} is not a setting; ignored."));
+                continue;
+            }
+            let invalid =
+                || SettingsError::Invalid { origin: origin.clone(), expected: "a table of strings".to_owned() };
+            for (variable, value) in value.get_ref().as_table().ok_or_else(invalid)? {
+                let value = value.get_ref().as_str().ok_or_else(invalid)?;
+                self.agent_env.push((variable.get_ref().to_string(), value.to_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(value: &DeValue<'_>, kind: Kind, path: &Path) -> Option<Value> {
+    match kind {
+        Kind::Text => value.as_str().map(|text| Value::Text(text.into())),
+        Kind::Path => {
+            let directory = path.parent().unwrap_or(path);
+            value.as_str().map(|text| Value::Text(directory.join(text).into_os_string()))
+        }
+        Kind::Switch => value.as_bool().map(Value::Switch),
+        Kind::List => {
+            let items = value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+            items.collect::<Option<Vec<_>>>().map(Value::List)
+        }
+    }
+}
+
+fn expected(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text | Kind::Path => "a string",
+        Kind::Switch => "true or false",
+        Kind::List => "a list of strings",
+    }
+}
+
+/// The line of a byte offset, from 1.
+fn line_of(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+}

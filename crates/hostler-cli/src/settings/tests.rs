@@ -1,0 +1,170 @@
+use secrecy::ExposeSecret as _;
+
+use super::*;
+
+const CONFIG: &str = "/etc/hostler/config.toml";
+
+fn check(flags: &[(Key, &str)], vars: &[(&str, &str)], file: &str) -> Result<Settings, String> {
+    let vars = [("HOME", "/home/ada")].iter().chain(vars).map(|(name, value)| (name.into(), value.into()));
+    let environment = HostEnvironment::from_vars(vars, "/here".into(), "/scratch".into());
+    let flags = flags.iter().map(|(key, value)| {
+        let value = match *value {
+            "on" => Value::Switch(true),
+            text => Value::Text(text.into()),
+        };
+        (*key, value)
+    });
+    let file = ConfigFile::parse(file, Path::new(CONFIG)).map_err(|error| error.to_string())?;
+    resolve(flags.collect(), &environment, file).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+    let flag: &[_] = &[(Key::Listen, "127.0.0.1:1")];
+    let variable: &[_] = &[("HOSTLER_LISTEN", "127.0.0.1:2")];
+    let file = "listen = '127.0.0.1:3'";
+    for (flags, vars, file, port) in [
+        (flag, variable, file, 1),
+        (&[], variable, file, 2),
+        (&[], &[], file, 3),
+        (&[], &[], "", 8137),
+        (&[], &[("HOSTLER_LISTEN", "")], file, 3),
+    ] {
+        assert_eq!(check(flags, vars, file).unwrap().listen.port(), port);
+    }
+}
+
+#[test]
+fn every_setting_has_a_variable_and_a_key() {
+    for (key, name, kind) in TABLE {
+        let (variable, written) = match kind {
+            Kind::Switch => ("1", "true"),
+            Kind::List => ("a,b", "['a', 'b']"),
+            Kind::Text | Kind::Path => ("a", "'a'"),
+        };
+        let variables = [(super::super::variable(name).into(), variable.into())];
+        let environment = HostEnvironment::from_vars(variables, "/here".into(), "/scratch".into());
+        assert!(from_variables(&environment).unwrap().contains_key(&key), "{name}");
+        let file = ConfigFile::parse(&format!("{name} = {written}"), Path::new(CONFIG)).unwrap();
+        assert!(file.values.contains_key(&key) && file.warnings.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_refused_with_its_line() {
+    for (_, name, _) in TABLE {
+        let error = check(&[], &[], &format!("\n{name} = 5")).unwrap_err();
+        assert!(error.starts_with(&format!("{CONFIG} line 2: `{name}` must be ")), "{error}");
+    }
+    let error = check(&[], &[("HOSTLER_JSON", "maybe")], "").unwrap_err();
+    assert_eq!(error, "HOSTLER_JSON must be 1 or 0.");
+}
+
+#[test]
+fn values_are_read_as_what_they_are() {
+    let file = "
+        claude = 'js'
+        upstream = 'openai'
+        upstream-url = 'http://127.0.0.1:9/v1'
+        allowed-origins = ['https://a.example', 'https://b.example']
+        state-dir = 'state'
+        json = true
+        [agent.env]
+        EDITOR = 'true'
+    ";
+    let settings = check(&[], &[("HOSTLER_ALLOWED_HOSTS", "a.example, b.example")], file).unwrap();
+    assert_eq!(settings.claude, ClaudeChoice::Js);
+    assert_eq!(settings.upstream, UpstreamChoice::OpenAi);
+    assert_eq!(settings.upstream_url.as_deref(), Some("http://127.0.0.1:9/v1"));
+    assert_eq!(settings.allowed_origins, ["https://a.example", "https://b.example"]);
+    assert_eq!(settings.allowed_hosts, ["a.example", "b.example"]);
+    assert_eq!(settings.state_dir, Path::new("/etc/hostler/state"));
+    assert!(settings.json && settings.state_dir_given && !settings.upstream_from_flag);
+    assert_eq!(settings.agent_env, [("EDITOR".to_owned(), "true".to_owned())]);
+}
+
+#[test]
+fn paths_of_flags_are_relative_to_the_working_directory() {
+    let settings = check(&[(Key::StateDir, "s"), (Key::Claude, "bin/claude")], &[], "").unwrap();
+    assert_eq!(settings.state_dir, Path::new("/here/s"));
+    assert_eq!(settings.claude, ClaudeChoice::Path("/here/bin/claude".into()));
+    assert_eq!(check(&[], &[], "").unwrap().state_dir, Path::new("/home/ada/.local/state/hostler"));
+}
+
+#[test]
+fn the_upstream_key_is_ours_or_the_usual_variable_of_that_upstream() {
+    for (vars, expected) in [
+        (&[("HOSTLER_UPSTREAM_KEY", "ours"), ("ANTHROPIC_API_KEY", "usual")][..], Some("ours")),
+        (&[("ANTHROPIC_API_KEY", "usual")], Some("usual")),
+        (&[("OPENAI_API_KEY", "other")], None),
+        (&[("HOSTLER_UPSTREAM", "openai"), ("OPENAI_API_KEY", "other")], Some("other")),
+        (&[("HOSTLER_UPSTREAM", "copilot"), ("GITHUB_TOKEN", "gh")], Some("gh")),
+        (&[("HOSTLER_UPSTREAM", "scripted"), ("HOSTLER_UPSTREAM_KEY", "ours")], None),
+    ] {
+        let settings = check(&[], vars, "").unwrap();
+        assert_eq!(settings.upstream_key.as_ref().map(|key| key.expose_secret()), expected, "{vars:?}");
+    }
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_that_names_key_and_line() {
+    let settings = check(&[], &[], "# hello\nlistn = 'x'\n\n[agent]\nenvy = 1\n[other]\na = 1").unwrap();
+    let mut warnings = settings.warnings;
+    warnings.sort();
+    assert_eq!(
+        warnings,
+        [
+            "/etc/hostler/config.toml line 2: `listn` is not a setting; ignored.",
+            "/etc/hostler/config.toml line 5: `agent.envy` is not a setting; ignored.",
+            "/etc/hostler/config.toml line 6: `other` is not a setting; ignored.",
+        ]
+    );
+}
+
+#[test]
+fn broken_toml_is_reported_by_line_without_quoting_it() {
+    let error = check(&[], &[], "listen = '127.0.0.1:0'\ntoken = 'planted-secret").unwrap_err();
+    assert!(error.starts_with("/etc/hostler/config.toml line 2: "), "{error}");
+    assert!(!error.contains("planted"), "{error}");
+}
+
+#[test]
+fn no_token_is_refused_off_loopback() {
+    let off = |listen| check(&[(Key::NoToken, "on"), (Key::Listen, listen)], &[], "");
+    assert!(off("0.0.0.0:0").unwrap_err().contains("loopback only"));
+    assert!(off("192.0.2.1:80").unwrap_err().contains("loopback only"));
+    assert!(matches!(off("127.0.0.9:0").unwrap().token, TokenChoice::Off));
+    assert!(matches!(off("[::1]:0").unwrap().token, TokenChoice::Off));
+    assert!(matches!(off("localhost:0").unwrap().token, TokenChoice::Off));
+    // A higher place that gives a token answers the question.
+    let given = check(&[(Key::Token, "t"), (Key::Listen, "0.0.0.0:0")], &[("HOSTLER_NO_TOKEN", "1")], "").unwrap();
+    assert!(matches!(given.token, TokenChoice::Given(_)));
+}
+
+#[test]
+fn two_answers_about_the_token_at_one_place_conflict() {
+    let error = check(&[(Key::Token, "t"), (Key::NoToken, "on")], &[], "").unwrap_err();
+    assert_eq!(error, "--token and --no-token exclude each other: give one of them.");
+}
+
+#[test]
+fn a_bad_value_says_where_it_was_given_and_what_it_should_be() {
+    for (flags, vars, file, expected) in [
+        (&[(Key::Listen, "8137")][..], &[][..], "", "--listen must be an address and a port such as 127.0.0.1:8137."),
+        (
+            &[],
+            &[("HOSTLER_UPSTREAM", "acme")],
+            "",
+            "HOSTLER_UPSTREAM must be one of anthropic, copilot, openai, scripted.",
+        ),
+        (
+            &[],
+            &[],
+            "upstream-url = 'ftp://x'",
+            "/etc/hostler/config.toml line 1: `upstream-url` must be an http or https URL.",
+        ),
+        (&[(Key::Token, "p$l")], &[], "", "--token must be letters, digits, `_` and `-` only."),
+    ] {
+        assert_eq!(check(flags, vars, file).unwrap_err(), expected);
+    }
+}

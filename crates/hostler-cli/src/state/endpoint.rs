@@ -1,0 +1,207 @@
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use fs_err as fs;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Deserialize, Serialize};
+
+use super::directory::write_private;
+use super::{HostLock, StateDir, StateError, read_token};
+
+const FILE: &str = "endpoint.json";
+/// Keeps a token that is not the directory's own for as long as its host runs.
+const TOKEN_FILE: &str = "endpoint-token";
+
+/// The address of the host that runs on a state directory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Endpoint {
+    /// The host's process.
+    pub(crate) pid: u32,
+    /// Where a client on this machine connects.
+    pub(crate) host: IpAddr,
+    /// The port.
+    pub(crate) port: u16,
+    /// Where the token is; absent if none is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// When the host began to listen.
+    pub(crate) started: String,
+}
+
+impl Endpoint {
+    /// Finds the host that runs on a directory; what a dead one left behind is ignored.
+    pub(crate) fn find(directory: &StateDir) -> Result<Option<Self>, StateError> {
+        let text = match fs::read_to_string(directory.join(FILE)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Ok(endpoint) = serde_json::from_str::<Self>(&text) else {
+            return Ok(None);
+        };
+        let alive = endpoint.is_alive() && HostLock::is_held(directory)?;
+        Ok(alive.then_some(endpoint))
+    }
+
+    /// The token that the host wants.
+    pub(crate) fn token(&self) -> Result<Option<SecretString>, StateError> {
+        self.token_file.as_deref().map(read_token).transpose()
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        SocketAddr::new(self.host, self.port)
+    }
+
+    fn is_alive(&self) -> bool {
+        // Signal 0 only asks. A process of another user could not hold our lock.
+        i32::try_from(self.pid).is_ok_and(|pid| pid > 0 && kill(Pid::from_raw(pid), None).is_ok())
+    }
+}
+
+/// A published endpoint; dropping it takes the files away.
+#[derive(Debug)]
+pub(crate) struct Published {
+    endpoint: Endpoint,
+    files: Vec<PathBuf>,
+}
+
+impl Published {
+    /// Tells the machine's clients where this process listens.
+    pub(crate) fn publish(
+        directory: &StateDir,
+        _lock: &HostLock,
+        listening: SocketAddr,
+        token: Option<&SecretString>,
+    ) -> Result<Self, StateError> {
+        let mut files = vec![directory.join(FILE)];
+        remove_if_there(&directory.join(TOKEN_FILE))?;
+        let kept = directory.join(super::token::FILE);
+        let token_file = match token {
+            None => None,
+            Some(token) if read_token(&kept).is_ok_and(|kept| kept.expose_secret() == token.expose_secret()) => {
+                Some(kept)
+            }
+            Some(token) => {
+                let path = directory.join(TOKEN_FILE);
+                write_private(&path, &format!("{}\n", token.expose_secret()))?;
+                files.push(path.clone());
+                Some(path)
+            }
+        };
+        let endpoint = Endpoint {
+            pid: std::process::id(),
+            host: reachable(listening.ip()),
+            port: listening.port(),
+            token_file,
+            started: crate::time::now(),
+        };
+        let text = serde_json::to_string_pretty(&endpoint).map_err(io::Error::other)?;
+        write_private(&directory.join(FILE), &format!("{text}\n"))?;
+        Ok(Self { endpoint, files })
+    }
+
+    pub(crate) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        for file in &self.files {
+            if let Err(error) = fs::remove_file(file) {
+                tracing::warn!(%error, "an endpoint file is left behind");
+            }
+        }
+    }
+}
+
+/// What a host that was killed left behind.
+fn remove_if_there(path: &Path) -> Result<(), StateError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// An address that a client on this machine can reach.
+fn reachable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    fn listening() -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, 4711))
+    }
+
+    #[tokio::test]
+    async fn a_published_endpoint_is_found_and_gone_afterwards() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = StateDir::open(scratch.path()).unwrap();
+        let lock = HostLock::take(&directory).await.unwrap();
+        let token = directory.token(&lock).unwrap();
+        let published = Published::publish(&directory, &lock, listening(), Some(&token)).unwrap();
+
+        let found = Endpoint::find(&directory).unwrap().unwrap();
+        assert_eq!(&found, published.endpoint());
+        assert_eq!(found.addr(), SocketAddr::from((Ipv4Addr::LOCALHOST, 4711)));
+        assert_eq!(found.token().unwrap().unwrap().expose_secret(), token.expose_secret());
+        let path = scratch.path().join(FILE);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert!(!fs::read_to_string(&path).unwrap().contains(token.expose_secret()));
+
+        drop(published);
+        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+        assert!(scratch.path().join("token").exists());
+    }
+
+    #[tokio::test]
+    async fn a_token_of_another_origin_is_readable_while_its_host_runs() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = StateDir::open(scratch.path()).unwrap();
+        let lock = HostLock::take(&directory).await.unwrap();
+        let token = SecretString::from("given-by-flag");
+        let published = Published::publish(&directory, &lock, listening(), Some(&token)).unwrap();
+        assert_eq!(published.endpoint().token().unwrap().unwrap().expose_secret(), "given-by-flag");
+        let path = scratch.path().join(TOKEN_FILE);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        drop(published);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn what_a_dead_host_left_behind_is_ignored() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = StateDir::open(scratch.path()).unwrap();
+        let lock = HostLock::take(&directory).await.unwrap();
+        let published = Published::publish(&directory, &lock, listening(), None).unwrap();
+        let text = fs::read_to_string(scratch.path().join(FILE)).unwrap();
+
+        // The process lives, but the lock is free: a recycled process id.
+        drop(lock);
+        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+
+        // The lock is held by a host that starts, but the process of the file is gone.
+        let _lock = HostLock::take(&directory).await.unwrap();
+        assert!(Endpoint::find(&directory).unwrap().is_some());
+        let dead = text.replace(&format!("\"pid\": {}", std::process::id()), "\"pid\": 2147483646");
+        fs::write(scratch.path().join(FILE), dead).unwrap();
+        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+
+        fs::write(scratch.path().join(FILE), "{\"pid\":").unwrap();
+        assert_eq!(Endpoint::find(&directory).unwrap(), None);
+        drop(published);
+    }
+}

@@ -1,0 +1,85 @@
+use std::fs::{File, TryLockError};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::time::Duration;
+
+use fs_err as fs;
+use fs_err::os::unix::fs::OpenOptionsExt as _;
+
+use super::{StateDir, StateError};
+
+pub(super) const FILE: &str = "host.lock";
+
+/// Who looks whether a host runs holds the lock for microseconds; a host that starts is not fooled by that.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The right to run a host on a state directory, held until dropped or until the process ends.
+#[derive(Debug)]
+pub(crate) struct HostLock {
+    _file: File,
+}
+
+impl HostLock {
+    /// Takes the lock, or says who holds it.
+    pub(crate) async fn take(directory: &StateDir) -> Result<Self, StateError> {
+        let mut file = open(directory)?;
+        for attempt in 1.. {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+                Err(TryLockError::WouldBlock) if attempt < ATTEMPTS => tokio::time::sleep(PAUSE).await,
+                Err(TryLockError::WouldBlock) => {
+                    let mut text = String::new();
+                    let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                    return Err(StateError::InUse { path: directory.path().to_owned(), pid });
+                }
+            }
+        }
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(Self { _file: file })
+    }
+
+    /// Whether some process holds the lock.
+    pub(super) fn is_held(directory: &StateDir) -> Result<bool, StateError> {
+        // Looking leaves nothing behind.
+        let file = match fs::File::open(directory.join(FILE)) {
+            Ok(file) => file.into_parts().0,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+}
+
+fn open(directory: &StateDir) -> Result<File, StateError> {
+    // Not truncated: the text belongs to whoever holds the lock.
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    Ok(options.open(directory.join(FILE))?.into_parts().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_second_host_is_told_who_holds_the_directory() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = StateDir::open(scratch.path()).unwrap();
+        let first = HostLock::take(&directory).await.unwrap();
+        assert!(HostLock::is_held(&directory).unwrap());
+
+        let refusal = HostLock::take(&directory).await.unwrap_err();
+        assert!(refusal.to_string().contains(&format!("(process {})", std::process::id())), "{refusal}");
+
+        drop(first);
+        assert!(!HostLock::is_held(&directory).unwrap());
+        HostLock::take(&directory).await.unwrap();
+    }
+}

@@ -1,0 +1,43 @@
+//! The state directory: private to the user, one host at a time, a token, and the address of the host that runs.
+
+mod directory;
+mod endpoint;
+mod lock;
+mod token;
+
+use std::path::PathBuf;
+
+pub(crate) use directory::StateDir;
+pub(crate) use endpoint::{Endpoint, Published};
+pub(crate) use lock::HostLock;
+pub(crate) use token::{is_token, read_token};
+
+/// What is wrong with the state directory.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file system said no.
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    /// The directory is somebody else's.
+    #[error("The state directory {0} belongs to another user: choose another one with --state-dir.")]
+    ForeignOwner(PathBuf),
+    /// The directory is used for something else, and its permissions would have to change.
+    #[error("The directory {0} holds other files and is open to other users: give --state-dir a directory of its own.")]
+    NotOurs(PathBuf),
+    /// Another host runs on it.
+    #[error(
+        "Another host{} uses the state directory {path}: stop it, or give this one its own with --state-dir.",
+        .pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+    )]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// The process that holds the lock, if it said so.
+        pid: Option<u32>,
+    },
+    /// A token file does not hold a token.
+    #[error(
+        "{0} does not hold a token (letters, digits, `_` and `-` on one line): remove the file to have a new one made."
+    )]
+    BadToken(PathBuf),
+}

@@ -1,0 +1,18 @@
+//! Timestamps as AHP wants them.
+
+/// Now, in RFC 3339 with milliseconds and `Z`.
+pub(crate) fn now() -> String {
+    format(jiff::Timestamp::now())
+}
+
+fn format(timestamp: jiff::Timestamp) -> String {
+    format!("{timestamp:.3}")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn timestamps_have_milliseconds_and_z() {
+        assert_eq!(super::format(jiff::Timestamp::from_millisecond(0).unwrap()), "1970-01-01T00:00:00.000Z");
+    }
+}

@@ -1,0 +1,229 @@
+//! When a turn is over, and what to do until then: a function over what happens.
+
+use ahp_types::actions::{ActionEnvelope, StateAction};
+use ahp_types::state::ErrorInfo;
+
+use super::Session;
+
+/// Something that happens while a turn is followed.
+#[derive(Debug)]
+pub(crate) enum Input<'a> {
+    Envelope(&'a ActionEnvelope),
+    /// Somebody disposed of the session.
+    SessionRemoved,
+    /// The connection is gone; the sentence says why.
+    Closed(String),
+    /// Ctrl-C, or SIGTERM.
+    Interrupt,
+    /// Nobody reads our output any more.
+    ReaderGone,
+}
+
+/// What to do about it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Step {
+    Wait,
+    /// Ask the host to cancel the turn.
+    Cancel,
+    End(TurnEnd),
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TurnEnd {
+    Complete,
+    /// Cancelled because nobody read the answer.
+    Unread,
+    /// Interrupted by our user.
+    Interrupted,
+    /// Interrupted again by our user, who does not want to wait.
+    Abandoned,
+    /// Cancelled by another client, or by the host's end.
+    Cancelled,
+    Failed(ErrorInfo),
+    /// The host did not take the message.
+    Rejected(String),
+    /// The connection or the session went away.
+    Lost(String),
+}
+
+/// Follows one turn of one chat.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    session: String,
+    chat: String,
+    turn: String,
+    client: String,
+    interrupted: bool,
+    unread: bool,
+}
+
+impl Follower {
+    pub(crate) fn new(session: &Session, turn: &str, client: &str) -> Self {
+        Self {
+            session: session.uri.clone(),
+            chat: session.chat.clone(),
+            turn: turn.to_owned(),
+            client: client.to_owned(),
+            interrupted: false,
+            unread: false,
+        }
+    }
+
+    pub(crate) fn on(&mut self, input: Input<'_>) -> Step {
+        match input {
+            Input::Envelope(envelope) => self.on_envelope(envelope),
+            Input::SessionRemoved => Step::End(TurnEnd::Lost("The session was removed.".to_owned())),
+            Input::Closed(reason) => Step::End(TurnEnd::Lost(reason)),
+            // The first one asks politely, the second one does not wait.
+            Input::Interrupt if self.interrupted => Step::End(TurnEnd::Abandoned),
+            Input::Interrupt => {
+                let asked = std::mem::replace(&mut self.interrupted, true) || self.unread;
+                if asked { Step::Wait } else { Step::Cancel }
+            }
+            Input::ReaderGone => {
+                let asked = std::mem::replace(&mut self.unread, true) || self.interrupted;
+                if asked { Step::Wait } else { Step::Cancel }
+            }
+        }
+    }
+
+    fn on_envelope(&self, envelope: &ActionEnvelope) -> Step {
+        if let Some(reason) = &envelope.rejection_reason {
+            return self.on_rejection(envelope, reason);
+        }
+        if envelope.channel == self.session
+            && let StateAction::SessionCreationFailed(failed) = &envelope.action
+        {
+            return Step::End(self.end(TurnEnd::Failed(failed.error.clone())));
+        }
+        if envelope.channel != self.chat {
+            return Step::Wait;
+        }
+        match &envelope.action {
+            StateAction::ChatTurnComplete(action) if action.turn_id == self.turn => {
+                Step::End(self.end(TurnEnd::Complete))
+            }
+            StateAction::ChatTurnCancelled(action) if action.turn_id == self.turn => {
+                Step::End(self.end(TurnEnd::Cancelled))
+            }
+            StateAction::ChatError(action) if action.turn_id == self.turn => {
+                Step::End(self.end(TurnEnd::Failed(action.part.error.clone())))
+            }
+            _ => Step::Wait,
+        }
+    }
+
+    /// Only a refused message ends the wait: a refused cancel means that the turn's end is on its way.
+    fn on_rejection(&self, envelope: &ActionEnvelope, reason: &str) -> Step {
+        let ours = envelope.origin.as_ref().is_some_and(|origin| origin.client_id == self.client);
+        match &envelope.action {
+            StateAction::ChatTurnStarted(action) if ours && action.turn_id == self.turn => {
+                Step::End(TurnEnd::Rejected(reason.to_owned()))
+            }
+            _ => Step::Wait,
+        }
+    }
+
+    /// Who asked for the end is told that it came, however it came.
+    fn end(&self, end: TurnEnd) -> TurnEnd {
+        if self.interrupted {
+            TurnEnd::Interrupted
+        } else if self.unread {
+            TurnEnd::Unread
+        } else {
+            end
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn follower() -> Follower {
+        Follower::new(&Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into() }, "t1", "me")
+    }
+
+    fn envelope(channel: &str, action: Value) -> ActionEnvelope {
+        serde_json::from_value(json!({ "channel": channel, "serverSeq": 1, "action": action })).unwrap()
+    }
+
+    fn end_of(turn: &str, kind: &str) -> ActionEnvelope {
+        let action = match kind {
+            "error" => json!({ "type": "chat/error", "turnId": turn, "duration": 1,
+                "part": { "kind": "error", "error": { "errorType": "auth", "message": "no" } } }),
+            kind => json!({ "type": format!("chat/{kind}"), "turnId": turn, "duration": 1 }),
+        };
+        envelope("ahp-chat://c", action)
+    }
+
+    #[test]
+    fn the_ends_of_our_turn_end_it() {
+        for (kind, end) in [("turnComplete", TurnEnd::Complete), ("turnCancelled", TurnEnd::Cancelled)] {
+            assert_eq!(follower().on(Input::Envelope(&end_of("t1", kind))), Step::End(end));
+        }
+        let Step::End(TurnEnd::Failed(error)) = follower().on(Input::Envelope(&end_of("t1", "error"))) else {
+            panic!("not failed");
+        };
+        assert_eq!(error.error_type, "auth");
+    }
+
+    #[test]
+    fn the_ends_of_other_turns_and_chats_do_not() {
+        assert_eq!(follower().on(Input::Envelope(&end_of("t2", "turnComplete"))), Step::Wait);
+        let mut elsewhere = end_of("t1", "turnComplete");
+        elsewhere.channel = "ahp-chat://other".into();
+        assert_eq!(follower().on(Input::Envelope(&elsewhere)), Step::Wait);
+    }
+
+    #[test]
+    fn the_first_interrupt_cancels_and_the_second_does_not_wait() {
+        let mut follower = follower();
+        assert_eq!(follower.on(Input::Interrupt), Step::Cancel);
+        assert_eq!(follower.on(Input::Interrupt), Step::End(TurnEnd::Abandoned));
+    }
+
+    #[test]
+    fn an_interrupted_turn_is_interrupted_however_it_ends() {
+        for kind in ["turnComplete", "turnCancelled", "error"] {
+            let mut follower = follower();
+            follower.on(Input::Interrupt);
+            assert_eq!(follower.on(Input::Envelope(&end_of("t1", kind))), Step::End(TurnEnd::Interrupted));
+        }
+    }
+
+    #[test]
+    fn a_reader_that_went_away_cancels_once_and_quietly() {
+        let mut follower = follower();
+        assert_eq!(follower.on(Input::ReaderGone), Step::Cancel);
+        assert_eq!(follower.on(Input::ReaderGone), Step::Wait);
+        assert_eq!(follower.on(Input::Envelope(&end_of("t1", "turnCancelled"))), Step::End(TurnEnd::Unread));
+    }
+
+    #[test]
+    fn a_refused_message_ends_it_and_a_refused_cancel_does_not() {
+        let refused = |action: Value, client: &str| {
+            let mut envelope = envelope("ahp-chat://c", action);
+            envelope.rejection_reason = Some("busy".into());
+            envelope.origin = Some(ahp_types::actions::ActionOrigin { client_id: client.into(), client_seq: 1 });
+            envelope
+        };
+        let started = json!({ "type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-01-01T00:00:00.000Z",
+            "message": { "text": "hi", "origin": { "kind": "user" } } });
+        let cancelled = json!({ "type": "chat/turnCancelled", "turnId": "t1", "duration": 1 });
+        let busy = Step::End(TurnEnd::Rejected("busy".into()));
+        assert_eq!(follower().on(Input::Envelope(&refused(started.clone(), "me"))), busy);
+        assert_eq!(follower().on(Input::Envelope(&refused(started, "you"))), Step::Wait);
+        assert_eq!(follower().on(Input::Envelope(&refused(cancelled, "me"))), Step::Wait);
+    }
+
+    #[test]
+    fn a_session_that_cannot_be_created_ends_it() {
+        let action =
+            json!({ "type": "session/creationFailed", "error": { "errorType": "agentMissing", "message": "no" } });
+        let step = follower().on(Input::Envelope(&envelope("claude:/s", action)));
+        assert!(matches!(step, Step::End(TurnEnd::Failed(error)) if error.error_type == "agentMissing"));
+    }
+}

@@ -1,0 +1,181 @@
+//! One turn, seen from a client: start it, follow it to its end, show it.
+
+mod follow;
+mod render;
+
+use std::io;
+use std::path::Path;
+use std::time::Instant;
+
+use ahp_types::actions::{ActionEnvelope, ChatTurnCancelledAction, ChatTurnStartedAction, StateAction};
+use ahp_types::commands::CreateSessionParams;
+use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use crate::client::{Client, ClientError, Event};
+use crate::exit::{Exit, Failure};
+use crate::signals::Signals;
+
+pub(crate) use follow::{Follower, Input, Step, TurnEnd};
+pub(crate) use render::{Renderer, explain};
+
+/// The provider of new sessions; its id is the scheme of their URIs.
+const PROVIDER: &str = "claude";
+/// The configuration key that sessions keep the permission mode under.
+const PERMISSION_MODE: &str = "permissionMode";
+
+/// A session and the chat that its messages go to.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) uri: String,
+    pub(crate) chat: String,
+}
+
+/// Creates a session in a directory and subscribes to it.
+pub(crate) async fn create_session(
+    client: &Client,
+    directory: &Path,
+    permission_mode: Option<&str>,
+) -> Result<Session, Failure> {
+    let directory = url::Url::from_directory_path(directory)
+        .map_err(|()| Failure::new(Exit::Usage, format!("{} is not an absolute path.", directory.display())))?;
+    let uri = format!("{PROVIDER}:/{}", Uuid::new_v4());
+    let config = permission_mode.map(|mode| [(PERMISSION_MODE.to_owned(), mode.into())].into_iter().collect());
+    client
+        .create_session(&CreateSessionParams {
+            channel: uri.clone(),
+            meta: None,
+            provider: Some(PROVIDER.to_owned()),
+            // Without the slash that tells a directory from a file: it is a plain path to the host.
+            working_directories: Some(vec![trim_slash(directory.as_str())]),
+            config,
+            active_client: None,
+            progress_token: None,
+        })
+        .await?;
+    let chat = client.subscribe_session(&uri).await?;
+    Ok(Session { uri, chat })
+}
+
+fn trim_slash(uri: &str) -> String {
+    match uri.strip_suffix('/') {
+        Some(trimmed) if !trimmed.ends_with('/') => trimmed.to_owned(),
+        _ => uri.to_owned(),
+    }
+}
+
+/// A turn that was asked for.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    client: &'a Client,
+    session: &'a Session,
+    id: String,
+    started: Instant,
+}
+
+impl<'a> Turn<'a> {
+    /// Sends a message.
+    pub(crate) async fn start(
+        client: &'a Client,
+        session: &'a Session,
+        text: &str,
+        model: Option<&str>,
+    ) -> Result<Self, ClientError> {
+        let id = Uuid::new_v4().to_string();
+        let message = Message {
+            text: text.to_owned(),
+            origin: MessageOrigin { kind: MessageKind::User },
+            attachments: None,
+            model: model.map(|id| ModelSelection { id: id.to_owned(), config: None }),
+            agent: None,
+            meta: None,
+        };
+        let action = StateAction::ChatTurnStarted(ChatTurnStartedAction {
+            turn_id: id.clone(),
+            started_at: crate::time::now(),
+            message,
+            queued_message_id: None,
+            meta: None,
+        });
+        client.dispatch(&session.chat, action).await?;
+        Ok(Self { client, session, id, started: Instant::now() })
+    }
+
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Follows the turn to its end; `show` sees every envelope of the session. If nobody reads what is shown, the turn
+    /// is cancelled and the rest stays unseen.
+    pub(crate) async fn follow(
+        &self,
+        events: &mut mpsc::Receiver<Event>,
+        signals: &mut Signals,
+        mut show: impl FnMut(&ActionEnvelope, &RawValue) -> io::Result<()>,
+    ) -> Result<TurnEnd, Failure> {
+        let mut follower = Follower::new(self.session, &self.id, self.client.id());
+        let mut read = true;
+        loop {
+            let step = tokio::select! {
+                // A flood of events does not drown Ctrl-C.
+                biased;
+                _ = signals.next() => follower.on(Input::Interrupt),
+                event = events.recv() => match event {
+                    Some(Event::Envelope { envelope, raw }) => {
+                        let mine = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
+                        let shown = if read && mine { show(&envelope, &raw) } else { Ok(()) };
+                        let step = follower.on(Input::Envelope(&envelope));
+                        match (shown, step) {
+                            (Err(error), Step::Wait) if error.kind() == io::ErrorKind::BrokenPipe => {
+                                read = false;
+                                follower.on(Input::ReaderGone)
+                            }
+                            (Err(error), _) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
+                            (_, step) => step,
+                        }
+                    }
+                    Some(Event::Notification { method, params }) => match removed_session(&method, &params) {
+                        Some(uri) if uri == self.session.uri => follower.on(Input::SessionRemoved),
+                        _ => Step::Wait,
+                    },
+                    Some(Event::Closed(error)) => follower.on(Input::Closed(error.to_string())),
+                    None => follower.on(Input::Closed("The connection to the host ended.".to_owned())),
+                },
+            };
+            match step {
+                Step::Wait => {}
+                Step::Cancel => self.cancel().await?,
+                Step::End(end) => return Ok(end),
+            }
+        }
+    }
+
+    async fn cancel(&self) -> Result<(), ClientError> {
+        let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let action = ChatTurnCancelledAction { turn_id: self.id.clone(), duration, meta: None };
+        self.client.dispatch(&self.session.chat, StateAction::ChatTurnCancelled(action)).await
+    }
+}
+
+fn removed_session(method: &str, params: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Removed {
+        session: String,
+    }
+    if method != "root/sessionRemoved" {
+        return None;
+    }
+    serde_json::from_str::<Removed>(params.get()).ok().map(|removed| removed.session)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_folder_is_named_like_a_path() {
+        assert_eq!(super::trim_slash("file:///home/ada/"), "file:///home/ada");
+        assert_eq!(super::trim_slash("file:///"), "file:///");
+    }
+}

@@ -1,0 +1,203 @@
+//! `demo`, `agents`, `doctor`, `completions` and the help.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod support;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hostler_cli::{DoctorCheck, Exit, Finding, Signal, Wiring};
+use serde_json::{Value, json};
+use support::host::{Beat, FakeLauncher, answer, complete, error};
+use support::installer::FakeInstaller;
+use support::{Stage, names};
+
+fn demo_script() -> Vec<Beat> {
+    let usage = json!({ "type": "chat/usage", "usage": { "inputTokens": 12, "outputTokens": 3, "model": "scripted" } });
+    answer(&["Hello", " there.\nBye"]).into_iter().chain([Beat::Chat(usage), complete()]).collect()
+}
+
+#[tokio::test]
+async fn the_demo_shows_every_hop_and_leaves_nothing_behind() {
+    let mut stage = Stage::new().var("HOSTLER_UPSTREAM", "anthropic").var("ANTHROPIC_API_KEY", "sk-planted");
+    let launcher = FakeLauncher::new(demo_script());
+    let mut wiring = stage.wiring(&launcher);
+    wiring.installers = vec![Arc::new(FakeInstaller::missing(stage.scratch.path()))];
+    assert_eq!(stage.run_wired(&["demo", "--once"], wiring).await, Exit::Done);
+
+    let text = stage.out.text();
+    let mut rest = text.as_str();
+    for hop in [
+        "upstream: scripted",
+        "host │ ready in ",
+        "session │ claude:/",
+        "no process yet",
+        "you │ “hi”",
+        "agent │ Claude Code 2.1.325 started in ",
+        "(pid 4242)",
+        "gateway │ first words after ",
+        "claude │ Hello there.",
+        "claude │ Bye",
+        "gateway │ 1 request to the upstream",
+        "usage │ 12 tokens in, 3 out (scripted)",
+        "turn │ complete after ",
+        "you │ “and once more”",
+        "turn │ complete after ",
+        "the second message went to the same process (pid 4242)",
+    ] {
+        let (_, after) = rest.split_once(hop).unwrap_or_else(|| panic!("no {hop:?} after the others in:\n{text}"));
+        rest = after;
+    }
+    let installed = "claude 2.1.325 (native): fetching, 0 %\nclaude 2.1.325 (native): fetching, 100 %\n\
+                     claude 2.1.325 (native): verifying\nclaude 2.1.325 (native) is installed: ";
+    assert!(stage.err.text().starts_with(installed), "{}", stage.err.text());
+
+    assert_eq!(names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
+    assert!(!stage.state_dir().exists());
+    let options = launcher.seen.options.lock().unwrap();
+    assert!(options[0].upstream_key.is_none());
+    assert!(options[0].agent_env.iter().any(|(name, _)| name == "CLAUDE_CONFIG_DIR"));
+    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn the_demo_keeps_serving_until_it_is_interrupted() {
+    let mut stage = Stage::new();
+    let launcher = FakeLauncher::new(demo_script());
+    let demo = tokio::spawn(stage.command(&["demo"], stage.wiring(&launcher)));
+    stage.err.wait_for("Ctrl-C ends the demo.").await;
+    let text = stage.err.text();
+    assert!(
+        text.contains("Hostler listens at ws://127.0.0.1:") && text.contains("Try: hostler run --state-dir "),
+        "{text}"
+    );
+    stage.signal.send(Signal::Interrupt).await.unwrap();
+    assert_eq!(demo.await.unwrap(), Exit::Done);
+    assert_eq!(names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_demo_that_fails_says_so_and_leaves_nothing_behind() {
+    let mut stage = Stage::new();
+    let launcher = FakeLauncher::new([error("auth", "Refused.")]);
+    assert_eq!(stage.run(&["demo", "--once"], &launcher).await, Exit::UpstreamRefused);
+    assert!(stage.err.text().starts_with("Refused."), "{}", stage.err.text());
+    assert_eq!(names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
+    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+}
+
+fn wiring(stage: &Stage, installer: FakeInstaller) -> Wiring {
+    Wiring { installers: vec![Arc::new(installer)], ..stage.wiring(&FakeLauncher::new([])) }
+}
+
+#[tokio::test]
+async fn an_install_says_its_steps_and_where_it_is() {
+    let mut stage = Stage::new();
+    let installer = FakeInstaller::missing(stage.scratch.path());
+    let wiring = wiring(&stage, installer);
+    assert_eq!(stage.run_wired(&["agents", "install", "claude", "--build", "js"], wiring).await, Exit::Done);
+    let text = stage.err.text();
+    assert!(text.contains("claude 2.1.325 (js): verifying\nclaude 2.1.325 (js) is installed: "), "{text}");
+}
+
+#[tokio::test]
+async fn a_failed_install_is_the_installers_sentence_and_code_3() {
+    let mut stage = Stage::new();
+    let wiring = wiring(&stage, FakeInstaller::failing("The registry cannot be reached: check the network."));
+    assert_eq!(stage.run_wired(&["agents", "install", "claude"], wiring).await, Exit::AgentMissing);
+    assert!(stage.err.text().ends_with("The registry cannot be reached: check the network.\n"));
+}
+
+#[tokio::test]
+async fn an_unknown_agent_or_build_is_a_usage_error() {
+    for args in [&["agents", "install", "codex"][..], &["agents", "install", "claude", "--build", "wasm"]] {
+        let mut stage = Stage::new();
+        let wiring = wiring(&stage, FakeInstaller::missing(stage.scratch.path()));
+        assert_eq!(stage.run_wired(args, wiring).await, Exit::Usage);
+        assert!(stage.err.text().contains("choose one of "), "{}", stage.err.text());
+    }
+}
+
+#[tokio::test]
+async fn the_list_shows_each_build_and_where_it_is() {
+    let mut stage = Stage::new();
+    let installer = FakeInstaller::installed(stage.scratch.path());
+    let wiring = wiring(&stage, installer);
+    assert_eq!(stage.run_wired(&["agents", "list"], wiring).await, Exit::Done);
+    let text = stage.out.text();
+    let path = stage.scratch.path().join("claude").display().to_string();
+    let columns: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(columns[1], ["claude", "native", "2.1.325", &path]);
+    assert_eq!(columns[2], ["claude", "js", "2.1.325", "no"]);
+}
+
+struct Broken;
+
+impl DoctorCheck for Broken {
+    fn name(&self) -> &str {
+        "store"
+    }
+
+    fn run(&self) -> BoxFuture<'_, Vec<Finding>> {
+        Box::pin(async { vec![Finding::problem("The journal is damaged.", "Restore it.")] })
+    }
+}
+
+#[tokio::test]
+async fn the_doctor_is_content_with_an_installed_agent_and_shows_no_key() {
+    let mut stage = Stage::new().var("HOSTLER_UPSTREAM_KEY", "sk-planted");
+    let launcher = FakeLauncher::new([]);
+    assert_eq!(stage.run(&["doctor"], &launcher).await, Exit::Done);
+    let text = stage.out.text();
+    assert!(text.contains("claude 2.1.325 (native) is installed."), "{text}");
+    assert!(text.contains("There is a key for anthropic."), "{text}");
+    assert!(text.contains("npm is not on the PATH."), "{text}");
+    assert!(!text.contains("sk-planted") && !text.contains('\u{1b}'), "{text}");
+    assert!(!stage.state_dir().exists(), "doctor changes nothing");
+}
+
+#[tokio::test]
+async fn the_doctors_code_tells_a_missing_agent_from_other_problems() {
+    let mut stage = Stage::new();
+    let missing = wiring(&stage, FakeInstaller::missing(stage.scratch.path()));
+    assert_eq!(stage.run_wired(&["doctor"], missing).await, Exit::AgentMissing);
+    assert!(stage.out.text().contains("→ Run `hostler agents install claude --build native`."));
+
+    let mut stage = Stage::new();
+    let mut broken = stage.wiring(&FakeLauncher::new([]));
+    broken.doctor = vec![Arc::new(Broken)];
+    assert_eq!(stage.run_wired(&["doctor", "--json"], broken).await, Exit::Failed);
+    let report: Vec<Value> = serde_json::from_str(&stage.out.text()).unwrap();
+    let last = json!({ "check": "store", "level": "problem", "text": "The journal is damaged.", "fix": "Restore it." });
+    assert_eq!(report.last(), Some(&last));
+}
+
+#[tokio::test]
+async fn the_doctor_finds_the_host_that_runs() {
+    let mut server = Stage::new();
+    let launcher = FakeLauncher::new([]);
+    let serving = tokio::spawn(server.command(&["serve", "--listen", "127.0.0.1:0"], server.wiring(&launcher)));
+    server.out.wait_for("READY:").await;
+    let mut stage = Stage::new();
+    let state_dir = server.state_dir().display().to_string();
+    assert_eq!(stage.run(&["doctor", "--state-dir", &state_dir], &launcher).await, Exit::Done);
+    let host = format!("A host runs as process {} at 127.0.0.1:", std::process::id());
+    assert!(stage.out.text().contains(&host), "{}", stage.out.text());
+    server.signal.send(Signal::Terminate).await.unwrap();
+    assert_eq!(serving.await.unwrap(), Exit::Done);
+}
+
+#[tokio::test]
+async fn completions_and_help_go_to_stdout() {
+    for (args, part) in [
+        (&["completions", "bash"][..], "complete -F _hostler"),
+        (&["--help"], "hostler demo"),
+        (&["--version"], concat!("hostler ", env!("CARGO_PKG_VERSION"))),
+    ] {
+        let mut stage = Stage::new();
+        assert_eq!(stage.run(args, &FakeLauncher::new([])).await, Exit::Done);
+        assert!(stage.out.text().contains(part), "{}", stage.out.text());
+        assert_eq!(stage.err.text(), "");
+    }
+}

@@ -1,0 +1,340 @@
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use futures::future::BoxFuture;
+use futures::{SinkExt as _, StreamExt as _};
+use hostler_cli::{AgentDiag, HostDiagnostics, HostLauncher, HostOptions, LaunchError, RunningHost, Signal};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+
+/// What the fake host does when a message comes.
+#[derive(Clone)]
+pub(crate) enum Beat {
+    /// An action on the chat; `turnId` is filled in.
+    Chat(Value),
+    /// An action on the session.
+    Session(Value),
+    /// The same action back, refused. Nothing follows.
+    Reject(&'static str),
+    /// A signal to the command, as if the user pressed Ctrl-C now.
+    Signal(mpsc::Sender<Signal>, Signal),
+    /// Waits until the client cancels, and says that the turn is cancelled.
+    WaitForCancel,
+    /// Waits until the client has sent a cancel, and ignores it.
+    IgnoreCancel,
+    /// Tells the first, waits for the second.
+    Pause(Arc<Semaphore>, Arc<Semaphore>),
+    /// Asks the client something.
+    Ask(&'static str),
+    /// Drops the connection.
+    HangUp,
+}
+
+/// An answer of one word per delta.
+pub(crate) fn answer(words: &[&str]) -> Vec<Beat> {
+    let mut beats = vec![
+        Beat::Session(json!({ "type": "session/ready" })),
+        Beat::Chat(json!({ "type": "chat/responsePart", "part": { "kind": "markdown", "id": "m1", "content": "" } })),
+    ];
+    beats.extend(words.iter().map(|word| Beat::Chat(json!({ "type": "chat/delta", "partId": "m1", "content": word }))));
+    beats
+}
+
+pub(crate) fn complete() -> Beat {
+    Beat::Chat(json!({ "type": "chat/turnComplete", "duration": 12 }))
+}
+
+pub(crate) fn error(kind: &str, message: &str) -> Beat {
+    let error =
+        json!({ "errorType": kind, "message": message, "_meta": { "hostler": { "stderr": "line of stderr\n" } } });
+    Beat::Chat(json!({ "type": "chat/error", "duration": 12, "part": { "kind": "error", "error": error } }))
+}
+
+/// Launches scripted hosts and remembers what it was asked.
+#[derive(Clone)]
+pub(crate) struct FakeLauncher {
+    script: Arc<Vec<Beat>>,
+    pub(crate) seen: Arc<Seen>,
+    failure: Option<LaunchError>,
+    stubborn: bool,
+}
+
+/// What reached the fake hosts.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) options: Mutex<Vec<HostOptions>>,
+    pub(crate) frames: Mutex<Vec<Value>>,
+    pub(crate) shut_down: Mutex<usize>,
+}
+
+impl Seen {
+    /// The params of all frames of a method.
+    pub(crate) fn params(&self, method: &str) -> Vec<Value> {
+        let frames = self.frames.lock().unwrap();
+        frames.iter().filter(|frame| frame["method"] == method).map(|frame| frame["params"].clone()).collect()
+    }
+
+    pub(crate) fn actions(&self) -> Vec<String> {
+        self.params("dispatchAction")
+            .iter()
+            .map(|params| params["action"]["type"].as_str().unwrap().to_owned())
+            .collect()
+    }
+}
+
+impl FakeLauncher {
+    pub(crate) fn new(script: impl IntoIterator<Item = Beat>) -> Self {
+        let script = Arc::new(script.into_iter().collect());
+        Self { script, seen: Arc::default(), failure: None, stubborn: false }
+    }
+
+    /// Does not start.
+    pub(crate) fn failing(failure: LaunchError) -> Self {
+        Self { failure: Some(failure), ..Self::new([]) }
+    }
+
+    /// Does not stop.
+    pub(crate) fn stubborn() -> Self {
+        Self { stubborn: true, ..Self::new([]) }
+    }
+}
+
+impl HostLauncher for FakeLauncher {
+    fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
+        let this = self.clone();
+        Box::pin(async move {
+            this.seen.options.lock().unwrap().push(options.clone());
+            if let Some(failure) = this.failure {
+                return Err(failure);
+            }
+            let listener = TcpListener::bind(options.listen).await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            let shared = Arc::new(Shared {
+                script: this.script,
+                seen: this.seen,
+                clients: watch::channel(0).0,
+                diagnostics: Mutex::default(),
+                token: options.token.map(|token| token.expose_secret().to_owned()),
+            });
+            let mut tasks = JoinSet::new();
+            tasks.spawn(accept(listener, Arc::clone(&shared)));
+            let host = FakeHost { addr, shared, stubborn: this.stubborn, tasks: Mutex::new(tasks) };
+            Ok(Box::new(host) as Box<dyn RunningHost>)
+        })
+    }
+}
+
+struct Shared {
+    script: Arc<Vec<Beat>>,
+    seen: Arc<Seen>,
+    clients: watch::Sender<usize>,
+    diagnostics: Mutex<HostDiagnostics>,
+    token: Option<String>,
+}
+
+struct FakeHost {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    stubborn: bool,
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl RunningHost for FakeHost {
+    fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.stubborn {
+                std::future::pending::<()>().await;
+            }
+            *self.shared.seen.shut_down.lock().unwrap() += 1;
+            self.tasks.lock().unwrap().abort_all();
+        })
+    }
+
+    fn clients(&self) -> usize {
+        *self.shared.clients.borrow()
+    }
+
+    fn client_left(&self) -> BoxFuture<'_, ()> {
+        let mut clients = self.shared.clients.subscribe();
+        Box::pin(async move {
+            let _ended = clients.changed().await;
+        })
+    }
+
+    fn diagnostics(&self) -> HostDiagnostics {
+        self.shared.diagnostics.lock().unwrap().clone()
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let shared = Arc::clone(&shared);
+        connections.spawn(async move {
+            let token = shared.token.clone();
+            #[expect(clippy::result_large_err, reason = "the library's signature")]
+            let check = move |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
+                let expected = token.map(|token| format!("tkn={token}"));
+                if request.uri().query() == expected.as_deref() {
+                    return Ok(response);
+                }
+                let mut refusal = ErrorResponse::new(None);
+                *refusal.status_mut() = tokio_tungstenite::tungstenite::http::StatusCode::FORBIDDEN;
+                Err(refusal)
+            };
+            if let Ok(socket) = tokio_tungstenite::accept_hdr_async(stream, check).await {
+                shared.clients.send_modify(|count| *count += 1);
+                let mut peer = Peer { socket, shared: Arc::clone(&shared), seq: 100, client: String::new() };
+                while let Some(frame) = peer.read().await {
+                    if !peer.answer(frame).await {
+                        break;
+                    }
+                }
+                shared.clients.send_modify(|count| *count -= 1);
+            }
+        });
+    }
+}
+
+struct Peer {
+    socket: WebSocketStream<TcpStream>,
+    shared: Arc<Shared>,
+    seq: u64,
+    client: String,
+}
+
+impl Peer {
+    async fn read(&mut self) -> Option<Value> {
+        loop {
+            match self.socket.next().await?.ok()? {
+                Message::Text(text) => {
+                    let frame: Value = serde_json::from_str(text.as_str()).unwrap();
+                    self.shared.seen.frames.lock().unwrap().push(frame.clone());
+                    return Some(frame);
+                }
+                Message::Close(_) => return None,
+                _ => {}
+            }
+        }
+    }
+
+    async fn send(&mut self, value: &Value) {
+        let _gone = self.socket.send(Message::text(value.to_string())).await;
+    }
+
+    async fn answer(&mut self, frame: Value) -> bool {
+        let params = &frame["params"];
+        let channel = params["channel"].as_str().unwrap_or_default().to_owned();
+        let result = match frame["method"].as_str().unwrap_or_default() {
+            "initialize" => {
+                self.client = params["clientId"].as_str().unwrap().to_owned();
+                json!({ "protocolVersion": "1.0.0", "serverSeq": self.seq, "snapshots": [] })
+            }
+            "subscribe" => json!({ "snapshot": snapshot(&channel, self.seq) }),
+            "dispatchAction" => {
+                let action = &params["action"];
+                if action["type"] == "chat/turnStarted" {
+                    return self.play(&channel, action.clone(), &params["clientSeq"]).await;
+                }
+                return true;
+            }
+            "" => return true,
+            _ => Value::Null,
+        };
+        self.send(&json!({ "jsonrpc": "2.0", "id": frame["id"], "result": result })).await;
+        true
+    }
+
+    async fn play(&mut self, chat: &str, started: Value, client_seq: &Value) -> bool {
+        let session = session_of(chat);
+        let origin = json!({ "clientId": self.client, "clientSeq": client_seq });
+        let turn = started["turnId"].clone();
+        let shared = Arc::clone(&self.shared);
+        {
+            let mut diagnostics = shared.diagnostics.lock().unwrap();
+            diagnostics.gateway_requests += 1;
+            diagnostics.agents =
+                vec![AgentDiag { session: session.clone(), pid: 4242, version: Some("2.1.325".into()) }];
+        }
+        if let Some(Beat::Reject(reason)) = shared.script.first() {
+            let refused = json!({ "channel": chat, "action": started, "origin": origin, "rejectionReason": reason });
+            self.envelope(refused).await;
+            return true;
+        }
+        self.envelope(json!({ "channel": chat, "action": started, "origin": origin })).await;
+        for beat in shared.script.iter() {
+            match beat {
+                Beat::Chat(action) => {
+                    let mut action = action.clone();
+                    action["turnId"] = turn.clone();
+                    self.envelope(json!({ "channel": chat, "action": action })).await;
+                }
+                Beat::Session(action) => self.envelope(json!({ "channel": session, "action": action })).await,
+                Beat::Signal(sender, signal) => sender.send(*signal).await.unwrap(),
+                Beat::WaitForCancel | Beat::IgnoreCancel => {
+                    let Some(frame) = self.read_until("dispatchAction").await else {
+                        return false;
+                    };
+                    assert_eq!(frame["params"]["action"]["type"], "chat/turnCancelled");
+                    if matches!(beat, Beat::WaitForCancel) {
+                        let action = frame["params"]["action"].clone();
+                        self.envelope(json!({ "channel": chat, "action": action, "origin": origin })).await;
+                    }
+                }
+                Beat::Pause(reached, go_on) => {
+                    reached.add_permits(1);
+                    go_on.acquire().await.unwrap().forget();
+                }
+                Beat::Ask(method) => {
+                    self.send(&json!({ "jsonrpc": "2.0", "id": "q1", "method": method, "params": {} })).await;
+                    if self.read().await.is_none() {
+                        return false;
+                    }
+                }
+                Beat::Reject(_) => {}
+                Beat::HangUp => return false,
+            }
+        }
+        true
+    }
+
+    async fn read_until(&mut self, method: &str) -> Option<Value> {
+        loop {
+            let frame = self.read().await?;
+            if frame["method"] == method {
+                return Some(frame);
+            }
+        }
+    }
+
+    async fn envelope(&mut self, mut envelope: Value) {
+        self.seq += 1;
+        envelope["serverSeq"] = self.seq.into();
+        self.send(&json!({ "jsonrpc": "2.0", "method": "action", "params": envelope })).await;
+    }
+}
+
+/// The fake's chats are named after their session.
+fn session_of(chat: &str) -> String {
+    chat.strip_prefix("ahp-chat://fake/").unwrap().to_owned()
+}
+
+fn snapshot(channel: &str, seq: u64) -> Value {
+    let state = if channel.starts_with("ahp-chat:") {
+        json!({ "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": [] })
+    } else {
+        json!({ "provider": "claude", "title": "", "status": 1, "lifecycle": "creating", "activeClients": [],
+            "chats": [], "defaultChat": format!("ahp-chat://fake/{channel}") })
+    };
+    json!({ "resource": channel, "fromSeq": seq, "state": state })
+}

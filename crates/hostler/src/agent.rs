@@ -1,0 +1,57 @@
+//! Which Claude Code is run.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use hostler_claude::Executable;
+use hostler_claude::install::find_on_path;
+use hostler_cli::{ClaudeChoice, HostEnvironment, LaunchError};
+use hostler_driver::Installer;
+
+/// The executable for a choice: a path as it is, a managed build, or (by default) the managed native build and then
+/// whatever `claude` is on the PATH.
+pub(crate) fn choose(
+    choice: &ClaudeChoice,
+    installer: &dyn Installer,
+    environment: &HostEnvironment,
+) -> Result<Executable, LaunchError> {
+    let managed = |build: &str| installer.installed(build).map(|installed| executable(installed.path, environment));
+    match choice {
+        ClaudeChoice::Path(path) => {
+            if path.exists() {
+                Ok(executable(path.clone(), environment))
+            } else {
+                let path = path.display();
+                Err(LaunchError::AgentMissing(format!("There is no Claude Code at {path}; check --claude.")))
+            }
+        }
+        ClaudeChoice::Native => managed("native").ok_or_else(|| missing("native", "")),
+        ClaudeChoice::Js => managed("js").ok_or_else(|| missing("js", " --build js")),
+        ClaudeChoice::Auto => managed("native")
+            .or_else(|| find_on_path("claude", path_of(environment)).map(|path| executable(path, environment)))
+            .ok_or_else(|| {
+                let sentence = "Claude Code is not installed. Run `hostler agents install claude`.";
+                LaunchError::AgentMissing(sentence.to_owned())
+            }),
+    }
+}
+
+fn missing(build: &str, flag: &str) -> LaunchError {
+    let sentence = format!("The managed {build} build is not installed. Run `hostler agents install claude{flag}`.");
+    LaunchError::AgentMissing(sentence)
+}
+
+/// Scripts run on the `node` that the host would run, not on one that a project's PATH puts first.
+fn executable(path: PathBuf, environment: &HostEnvironment) -> Executable {
+    match Executable::from_path(path) {
+        Executable::Js { node, cli } => {
+            let node = find_on_path("node", path_of(environment)).unwrap_or(node);
+            Executable::Js { node, cli }
+        }
+        native => native,
+    }
+}
+
+fn path_of(environment: &HostEnvironment) -> &OsStr {
+    environment.var("PATH").unwrap_or_default()
+}

@@ -1,0 +1,154 @@
+//! A host: store, gateway, driver, engine and listener, joined.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
+use hostler_claude::{ClaudeConfig, ClaudeDriver};
+use hostler_cli::{
+    AgentDiag, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError, RunningHost, UpstreamChoice,
+};
+use hostler_driver::Installer;
+use hostler_engine::{Engine, EngineConfig, StoreOptions};
+use hostler_gateway::{Gateway, GatewayConfig};
+use hostler_process::SupervisorCommand;
+
+use crate::{agent, gateway};
+
+/// The hidden command under which this program supervises one agent.
+pub(crate) const SUPERVISE: &str = "supervise";
+
+/// How long an agent may take to react to an interrupt.
+const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
+
+/// Starts hosts in this process.
+pub(crate) struct Launcher {
+    environment: HostEnvironment,
+    installer: Arc<dyn Installer>,
+}
+
+impl Launcher {
+    pub(crate) fn new(environment: HostEnvironment, installer: Arc<dyn Installer>) -> Self {
+        Self { environment, installer }
+    }
+}
+
+impl HostLauncher for Launcher {
+    fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
+        let (environment, installer) = (self.environment.clone(), Arc::clone(&self.installer));
+        async move {
+            let host = launch(&environment, &*installer, options).await?;
+            Ok(Box::new(host) as Box<dyn RunningHost>)
+        }
+        .boxed()
+    }
+}
+
+struct Host {
+    engine: Engine,
+    server: Server,
+    gateway: Arc<Gateway>,
+}
+
+async fn launch(
+    environment: &HostEnvironment,
+    installer: &dyn Installer,
+    options: HostOptions,
+) -> Result<Host, LaunchError> {
+    hostler_process::become_host()
+        .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
+    let driver = driver(environment, installer, &options)?;
+    let gateway = Gateway::start(GatewayConfig::new(gateway::upstream(&options)?)).await.map_err(other)?;
+    let gateway = Arc::new(gateway);
+    let engine = Engine::start(EngineConfig {
+        store: StoreOptions { dir: options.state_dir.clone() },
+        drivers: vec![Arc::new(driver)],
+        gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
+        default_directory: options.default_directory.clone(),
+        interrupt_grace: INTERRUPT_GRACE,
+    });
+    let engine = engine.await.map_err(other)?;
+    let config = ServerConfig {
+        listen: options.listen,
+        access: AccessPolicy {
+            token: options.token,
+            allowed_origins: options.allowed_origins,
+            allowed_hosts: options.allowed_hosts,
+        },
+        limits: ConnectionLimits::default(),
+    };
+    match Server::start(engine.clone(), config).await {
+        Ok(server) => Ok(Host { engine, server, gateway }),
+        Err(error) => {
+            engine.shutdown().await;
+            gateway.stop().await;
+            let address = options.listen;
+            Err(LaunchError::Other(format!("{address} cannot be listened on: {error}. Choose another --listen.")))
+        }
+    }
+}
+
+fn driver(
+    environment: &HostEnvironment,
+    installer: &dyn Installer,
+    options: &HostOptions,
+) -> Result<ClaudeDriver, LaunchError> {
+    let executable = agent::choose(&options.claude, installer, environment)?;
+    let program = std::env::current_exe()
+        .map_err(|error| LaunchError::Other(format!("This program cannot find itself: {error}.")))?;
+    let supervisor = SupervisorCommand { program, args: vec![SUPERVISE.into()] };
+    let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone()).map_err(|error| {
+        LaunchError::Other(format!("The directory for the conversations' locks cannot be used: {error}."))
+    })?;
+    let credentials = UpstreamChoice::ALL.iter().filter_map(|upstream| upstream.usual_key_variable());
+    let mut config = ClaudeConfig::new(executable, supervisor, runtime_dir);
+    config.host_environment = environment.vars.clone().into_iter().collect();
+    config.upstream_credentials = credentials.map(OsString::from).collect();
+    config.agent_env = options.agent_env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
+    Ok(ClaudeDriver::new(config))
+}
+
+fn other(error: impl std::fmt::Display) -> LaunchError {
+    LaunchError::Other(error.to_string())
+}
+
+impl RunningHost for Host {
+    fn local_addr(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        async {
+            // Turns end as cancelled while the clients still listen, so that they hear of it.
+            self.server.stop_accepting();
+            self.engine.shutdown().await;
+            tokio::join!(self.server.stop(), self.gateway.stop());
+        }
+        .boxed()
+    }
+
+    fn clients(&self) -> usize {
+        *self.server.clients().borrow()
+    }
+
+    fn client_left(&self) -> BoxFuture<'_, ()> {
+        let mut clients = self.server.clients();
+        clients.mark_unchanged();
+        async move {
+            // An error means that the server is gone, and its clients with it.
+            let _ = clients.changed().await;
+        }
+        .boxed()
+    }
+
+    fn diagnostics(&self) -> HostDiagnostics {
+        let agents = self.engine.agents().into_iter();
+        let agents = agents.map(|agent| AgentDiag { session: agent.session, pid: agent.pid, version: agent.version });
+        HostDiagnostics { agents: agents.collect(), gateway_requests: self.gateway.requests_taken() }
+    }
+}

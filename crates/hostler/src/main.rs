@@ -1,0 +1,35 @@
+//! One binary that keeps coding agents running. Wiring and `main` only: every layer meets its neighbours here.
+
+#![forbid(unsafe_code)]
+
+mod agent;
+mod gateway;
+mod launcher;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
+use hostler_cli::{HostEnvironment, Wiring};
+use hostler_driver::Installer;
+
+use crate::launcher::Launcher;
+
+fn main() -> ExitCode {
+    // Every agent runs under a copy of this program that does nothing else; it must be quick and needs no wiring.
+    if std::env::args_os().nth(1).is_some_and(|argument| argument == launcher::SUPERVISE) {
+        return hostler_process::supervise_main();
+    }
+    let environment = HostEnvironment::from_process();
+    let vars: Vec<(OsString, OsString)> = environment.vars.clone().into_iter().collect();
+    let installer = ClaudeInstaller::new(InstallerConfig::for_this_machine(environment.cache_dir(), vars));
+    let installer: Arc<dyn Installer> = Arc::new(installer);
+    let wiring = Wiring {
+        launcher: Arc::new(Launcher::new(environment.clone(), Arc::clone(&installer))),
+        installers: vec![installer],
+        doctor: Vec::new(),
+        environment,
+    };
+    hostler_cli::main(std::env::args_os(), wiring)
+}

@@ -1,0 +1,188 @@
+//! The real binary as a user starts it, in directories of its own.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hostler_testkit::peer::Peer;
+use hostler_testkit::processes::{self, Process};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// Both builds of the real agent; every test that uses them runs on each.
+pub const BUILDS: [&str; 2] = ["native", "js"];
+
+/// How long anything may take before a test gives up and says what it waited for.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Home, state, work and runtime directories of one user.
+pub struct Home {
+    dir: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let home = Self { dir: tempfile::Builder::new().prefix("hostler-test-").tempdir().unwrap() };
+        for name in ["home", "work", "run", "claude"] {
+            std::fs::create_dir(home.path(name)).unwrap();
+        }
+        home
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn work(&self) -> PathBuf {
+        self.path("work")
+    }
+
+    /// A command of the real binary in this home. The cache with the installed agents is the machine's.
+    pub fn hostler(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
+        command.args(args).current_dir(self.work()).stdin(Stdio::null()).kill_on_drop(true);
+        for variable in ["HOSTLER_UPSTREAM_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "NO_COLOR"] {
+            command.env_remove(variable);
+        }
+        command
+            .env("XDG_CACHE_HOME", cache_home())
+            .env("HOME", self.path("home"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_CONFIG_HOME", self.path("config"))
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("CLAUDE_CONFIG_DIR", self.path("claude"))
+            .env("TMPDIR", self.path("run"));
+        command
+    }
+
+    /// A host on the scripted model with one of the managed builds.
+    pub async fn serve(&self, build: &str) -> Host {
+        self.serve_with(&["--claude", build, "--upstream", "scripted"], &[]).await
+    }
+
+    /// A host whose agent is the fake one.
+    pub async fn serve_fake(&self, env: &[(&str, &str)]) -> Host {
+        let agent = hostler_testkit::fake_agent::path().unwrap();
+        self.serve_with(&["--claude", agent.to_str().unwrap(), "--upstream", "scripted"], env).await
+    }
+
+    pub async fn serve_with(&self, args: &[&str], env: &[(&str, &str)]) -> Host {
+        let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
+        all.extend(args);
+        let mut command = self.hostler(&all);
+        command.envs(env.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Host::start(command, self.path("state").join("hostler")).await
+    }
+
+    /// The conversation locks that are held or left behind.
+    pub fn locks(&self) -> Vec<PathBuf> {
+        files(&self.path("run")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "lock")).collect()
+    }
+}
+
+/// All files below a directory.
+pub fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(directory) else { return found };
+    for entry in entries.flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => found.extend(files(&entry.path())),
+            Ok(_) => found.push(entry.path()),
+            Err(_) => {}
+        }
+    }
+    found
+}
+
+fn cache_home() -> PathBuf {
+    let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
+    std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from)
+}
+
+/// A running `hostler serve`.
+pub struct Host {
+    pub child: Child,
+    pub port: u16,
+    pub pid: u32,
+    token: String,
+    stdout: BufReader<ChildStdout>,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Host {
+    async fn start(mut command: Command, state: PathBuf) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let log = Arc::clone(&stderr);
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                let mut log = log.lock().unwrap();
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut ready = String::new();
+        let read = tokio::time::timeout(PATIENCE, stdout.read_line(&mut ready)).await;
+        let port = ready.trim_end().strip_prefix("READY:").and_then(|port| port.parse().ok());
+        let Some(port) = port else { panic!("no READY line but {read:?} {ready:?}\n{}", stderr.lock().unwrap()) };
+        let token = std::fs::read_to_string(state.join("token")).unwrap().trim().to_owned();
+        let pid = child.id().unwrap();
+        Self { child, port, pid, token, stdout, stderr }
+    }
+
+    pub fn url(&self) -> String {
+        format!("ws://127.0.0.1:{}/?tkn={}", self.port, self.token)
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub async fn peer(&self) -> Peer {
+        Peer::connect(&self.url()).await
+    }
+
+    /// What people would have read so far.
+    pub fn log(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    pub fn agents(&self) -> Vec<Process> {
+        processes::agents(self.pid)
+    }
+
+    /// The one agent.
+    pub fn agent(&self) -> Process {
+        let agents = self.agents();
+        assert_eq!(agents.len(), 1, "{agents:#?}");
+        agents[0].clone()
+    }
+
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.pid).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
+    }
+
+    /// SIGTERM, exit code 0, and nothing more on stdout than the one line.
+    pub async fn stop(mut self) -> String {
+        let tree: Vec<_> = processes::descendants(self.pid).into_iter().map(|process| process.pid).collect();
+        self.signal(nix::sys::signal::Signal::SIGTERM);
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the host ends").unwrap();
+        assert_eq!(status.code(), Some(0), "{}", self.log());
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).await.unwrap();
+        assert_eq!(rest, "", "stdout holds the READY line alone");
+        let left = processes::survivors(&tree).await;
+        assert!(left.is_empty(), "left behind: {left:#?}");
+        self.log()
+    }
+}

@@ -1,0 +1,228 @@
+//! The whole way of a message with the real Claude Code, both builds, through the real gateway on the scripted model.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use ahp_types::StateAction;
+use ahp_types::actions::ActionEnvelope;
+use ahp_types::state::{ResponsePart, TurnState};
+use common::{BUILDS, Home};
+use hostler_testkit::peer::{Peer, is_end, reduced, text_of};
+use hostler_testkit::processes;
+use serde_json::{Value, json};
+
+/// The kinds of a chat's envelopes, runs of deltas folded into one.
+fn kinds(envelopes: &[ActionEnvelope]) -> Vec<String> {
+    let mut kinds: Vec<String> = envelopes
+        .iter()
+        .map(|envelope| {
+            let json = serde_json::to_value(&envelope.action).unwrap();
+            let kind = json["type"].as_str().unwrap();
+            match json["part"]["kind"].as_str() {
+                Some(part) => format!("{kind} {part}"),
+                None => kind.to_owned(),
+            }
+        })
+        .filter(|kind| kind != "chat/activityChanged")
+        .collect();
+    kinds.dedup();
+    kinds
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hi_streams_through_the_real_agent_and_the_second_message_uses_the_same_process() {
+    for build in BUILDS {
+        let home = Home::new();
+        let host = home.serve(build).await;
+        let mut peer = host.peer().await;
+        let uris = peer.create(&home.work()).await;
+        assert!(host.agents().is_empty(), "{build}: createSession starts no process");
+        let before = peer.chat(&uris.chat).await;
+
+        peer.say(&uris.chat, "!think Let me see.\n!say Hello, streamed world").await;
+        let first = peer.until_end(&uris.chat).await;
+        let words = kinds(&first);
+        let expected = [
+            "chat/turnStarted",
+            "chat/responsePart reasoning",
+            "chat/reasoning",
+            "chat/responsePart markdown",
+            "chat/delta",
+            "chat/usage",
+            "chat/turnComplete",
+        ];
+        // Usage may be told more than once, but always last before the end.
+        let mut folded = words.clone();
+        folded.retain(|word| word != "chat/usage");
+        folded.insert(folded.len() - 1, "chat/usage".to_owned());
+        assert_eq!(folded, expected, "{build}");
+        assert_eq!(
+            words.get(words.len().wrapping_sub(2)).map(String::as_str),
+            Some("chat/usage"),
+            "{build}: {words:?}"
+        );
+        assert_eq!(text_of(&first), "Hello, streamed world", "{build}");
+        let agent = host.agent();
+
+        peer.say(&uris.chat, "and again").await;
+        let second = peer.until_end(&uris.chat).await;
+        assert!(text_of(&second).contains("and again"), "{build}: {}", text_of(&second));
+        assert_eq!(host.agent().pid, agent.pid, "{build}: the same process");
+
+        // Microsoft's reducers over our envelopes give our snapshot.
+        let all: Vec<_> = first.into_iter().chain(second).collect();
+        let mine = serde_json::to_value(reduced(before, &all)).unwrap();
+        let theirs = serde_json::to_value(peer.chat(&uris.chat).await).unwrap();
+        assert_eq!(mine, theirs, "{build}");
+        let usage = &theirs["turns"][0]["usage"];
+        assert!(usage["inputTokens"].as_i64().unwrap() > 0 && usage["outputTokens"].as_i64().unwrap() > 0, "{usage}");
+        assert_eq!(theirs["turns"][0]["state"], "complete");
+        host.stop().await;
+        assert_eq!(home.locks(), Vec::<std::path::PathBuf>::new(), "{build}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_announced_once_after_the_handshake_and_survives_a_restart() {
+    let home = Home::new();
+    let host = home.serve("native").await;
+    let mut peer = host.peer().await;
+    let uris = peer.create(&home.work()).await;
+    let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    assert_eq!(list["items"], json!([]));
+    peer.ask(&uris.chat, "!say My name is Zebra").await;
+    peer.ask(&uris.chat, "again").await;
+    let added = |peer: &Peer| {
+        let added =
+            |event: &&ahp::client::ClientEvent| matches!(event.event, ahp::client::SubscriptionEvent::SessionAdded(_));
+        peer.heard.iter().filter(added).count()
+    };
+    assert_eq!(added(&peer), 1);
+    host.stop().await;
+
+    let host = home.serve("native").await;
+    let mut peer = host.peer().await;
+    let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    assert_eq!(list["items"][0]["resource"], uris.session);
+    assert_eq!(list["items"][0]["title"], "!say My name is Zebra");
+    let chat = peer.chat(&uris.chat).await;
+    assert_eq!(chat.turns.len(), 2);
+    assert!(host.agents().is_empty(), "looking at a session starts nothing");
+    let text = peer.ask(&uris.chat, "still there?").await;
+    assert!(text.contains("still there?"), "{text}");
+    assert!(host.agent().command.contains("--resume="), "{}", host.agent().command);
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_tool_is_refused_visibly_even_those_that_never_ask() {
+    for build in BUILDS {
+        let home = Home::new();
+        std::fs::write(home.work().join("secret.txt"), "treasure").unwrap();
+        let host = home.serve(build).await;
+        let mut peer = host.peer().await;
+        let uris = peer.create(&home.work()).await;
+        let read = json!({"file_path": home.work().join("secret.txt")});
+        let prompt =
+            format!("!tool Bash {{\"command\":\"touch made\",\"description\":\"x\"}}\n!tool Read {read}\n!say done");
+        peer.say(&uris.chat, &prompt).await;
+        let envelopes = peer.until_end(&uris.chat).await;
+        assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnComplete(_)), "{build}");
+        assert!(text_of(&envelopes).contains("done"), "{build}");
+        let chat = serde_json::to_value(peer.chat(&uris.chat).await).unwrap();
+        let parts = chat["turns"][0]["responseParts"].as_array().unwrap();
+        let calls: Vec<_> =
+            parts.iter().filter(|part| part["kind"] == "toolCall").map(|part| &part["toolCall"]).collect();
+        assert_eq!(calls.len(), 2, "{build}: {parts:#?}");
+        for call in calls {
+            assert_eq!(call["status"], "cancelled", "{build}: {call:#}");
+            assert_eq!(call["reason"], "denied", "{build}: {call:#}");
+        }
+        assert!(!home.work().join("made").exists(), "{build}: the command did not run");
+        assert!(!chat.to_string().contains("treasure"), "{build}: the file was not read");
+        host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_turn_keeps_its_text_and_the_process() {
+    for build in BUILDS {
+        let home = Home::new();
+        let host = home.serve(build).await;
+        let mut peer = host.peer().await;
+        let uris = peer.create(&home.work()).await;
+        let turn = peer.say(&uris.chat, "!say begun\n!hang").await;
+        peer.until(&uris.chat, |envelope| matches!(envelope.action, StateAction::ChatDelta(_))).await;
+        let agent = host.agent();
+        peer.cancel(&uris.chat, &turn).await;
+        peer.until_end(&uris.chat).await;
+        let text = peer.ask(&uris.chat, "next").await;
+        assert!(text.contains("next"), "{build}: {text}");
+        assert_eq!(host.agent().pid, agent.pid, "{build}: the process survives an interrupt");
+        let chat = peer.chat(&uris.chat).await;
+        assert_eq!(chat.turns[0].state, TurnState::Cancelled, "{build}");
+        let Some(ResponsePart::Markdown(part)) = chat.turns[0].response_parts.last() else { panic!("{build}: text") };
+        assert!("begun".starts_with(&part.content) && !part.content.is_empty(), "{build}: {:?}", part.content);
+        assert_eq!(chat.turns[1].state, TurnState::Complete, "{build}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upstream_error_ends_the_turn_with_its_kind_and_what_to_do() {
+    for build in BUILDS {
+        let home = Home::new();
+        let host = home.serve(build).await;
+        let mut peer = host.peer().await;
+        let uris = peer.create(&home.work()).await;
+        for (directive, kind) in [("!error 401", "auth"), ("!error 403", "auth"), ("!error 400", "invalidRequest")] {
+            peer.say(&uris.chat, directive).await;
+            let envelopes = peer.until(&uris.chat, is_end).await;
+            let StateAction::ChatError(error) = &envelopes.last().unwrap().action else {
+                panic!("{build} {directive}: {:?}", envelopes.last())
+            };
+            assert_eq!(error.part.error.error_type, kind, "{build} {directive}: {}", error.part.error.message);
+            assert!(error.part.error.message.contains(' '), "a sentence");
+        }
+        let text = peer.ask(&uris.chat, "well again").await;
+        assert!(text.contains("well again"), "{build}: {text}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disposing_in_mid_stream_leaves_no_process_and_no_session() {
+    for build in BUILDS {
+        let home = Home::new();
+        let host = home.serve(build).await;
+        let mut peer = host.peer().await;
+        let uris = peer.create(&home.work()).await;
+        peer.say(&uris.chat, "!say begun\n!hang").await;
+        peer.until(&uris.chat, |envelope| matches!(envelope.action, StateAction::ChatDelta(_))).await;
+        let tree: Vec<_> = processes::descendants(host.pid).into_iter().map(|process| process.pid).collect();
+        assert!(tree.len() >= 2, "{build}: a supervisor and an agent");
+        let _: Value = peer.client.request("disposeSession", json!({"channel": uris.session})).await.unwrap();
+        let left = processes::survivors(&tree).await;
+        assert!(left.is_empty(), "{build}: {left:#?}");
+        let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+        assert_eq!(list["items"], json!([]), "{build}");
+        assert_eq!(home.locks(), Vec::<std::path::PathBuf>::new(), "{build}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_clients_of_one_session_hear_the_same() {
+    let home = Home::new();
+    let host = home.serve("native").await;
+    let (mut one, mut two) = (host.peer().await, host.peer().await);
+    let uris = one.create(&home.work()).await;
+    two.snapshot(&uris.chat).await;
+    one.say(&uris.chat, "!deltas 200").await;
+    let (first, second) = (one.until_end(&uris.chat).await, two.until_end(&uris.chat).await);
+    assert_eq!(serde_json::to_value(&first).unwrap(), serde_json::to_value(&second).unwrap());
+    // The other one may go on, the first one sees it.
+    two.say(&uris.chat, "from the other").await;
+    assert!(text_of(&one.until_end(&uris.chat).await).contains("from the other"));
+    host.stop().await;
+}

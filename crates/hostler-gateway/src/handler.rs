@@ -104,7 +104,8 @@ async fn messages(
                 Either::Left(Full::new(body))
             }
             AnswerBody::Events(events) => {
-                Either::Right(Relay::begin(events, meter, holder.ended.clone(), in_flight).await?)
+                let upstream = Arc::clone(&shared.upstream);
+                Either::Right(Relay::begin(events, upstream, meter, holder.ended.clone(), in_flight).await?)
             }
         };
         Ok((answer.headers, body))

@@ -7,6 +7,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -20,7 +21,7 @@ use uuid::Uuid;
 use crate::error::{self, ApiError, ErrorKind};
 use crate::gateway::InFlight;
 use crate::sse::EventSplitter;
-use crate::upstream::{EventBytes, Refusal, UpstreamError};
+use crate::upstream::{EventBytes, Refusal, Upstream, UpstreamError};
 use crate::usage::Meter;
 
 /// The body of every response: whole, or relayed.
@@ -44,11 +45,12 @@ impl Relay {
     /// Waits for the first event; its failure, or an `error` event in its place, fails the request.
     pub(crate) async fn begin(
         mut events: EventBytes,
+        upstream: Arc<dyn Upstream>,
         meter: Meter,
         ended: CancellationToken,
         in_flight: InFlight,
     ) -> Result<Self, UpstreamError> {
-        let mut watch = Watch::new(meter);
+        let mut watch = Watch::new(upstream, meter);
         let mut ready = BytesMut::new();
         while !watch.begun {
             let chunk = events.next().await.ok_or_else(|| UpstreamError::BrokenOff {
@@ -117,6 +119,7 @@ impl Body for Relay {
 /// Sees every event that passes and reads the few that matter.
 struct Watch {
     splitter: EventSplitter,
+    upstream: Arc<dyn Upstream>,
     meter: Meter,
     /// A named event has passed.
     begun: bool,
@@ -127,13 +130,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(meter: Meter) -> Self {
-        Self { splitter: EventSplitter::default(), meter, begun: false, finished: false, early_error: None }
+    fn new(upstream: Arc<dyn Upstream>, meter: Meter) -> Self {
+        Self { splitter: EventSplitter::default(), upstream, meter, begun: false, finished: false, early_error: None }
     }
 
-    /// Gives back the bytes that may be passed on: whole events only.
+    /// Gives back the bytes that may be passed on: whole events only, and no error that quotes the credential.
     fn pass(&mut self, chunk: Bytes) -> Result<Bytes, UpstreamError> {
-        let Self { splitter, meter, begun, finished, early_error } = self;
+        let Self { splitter, upstream, meter, begun, finished, early_error } = self;
+        let mut failed = false;
         let whole = splitter.push(chunk, |event| {
             let Some(name) = event.name() else { return };
             match name {
@@ -141,16 +145,17 @@ impl Watch {
                 b"message_delta" => meter.see_delta(event),
                 b"message_stop" => *finished = true,
                 b"error" => {
-                    *finished = true;
+                    (*finished, failed) = (true, true);
                     if !*begun {
-                        *early_error = Some(Bytes::copy_from_slice(&event.data()));
+                        *early_error = Some(upstream.redact(Bytes::copy_from_slice(&event.data())));
                     }
                 }
                 _ => {}
             }
             *begun = true;
         });
-        whole.map_err(|error| UpstreamError::Unintelligible { reason: error.to_string() })
+        let whole = whole.map_err(|error| UpstreamError::Unintelligible { reason: error.to_string() })?;
+        Ok(if failed { upstream.redact(whole) } else { whole })
     }
 }
 

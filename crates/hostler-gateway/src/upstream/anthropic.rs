@@ -135,7 +135,7 @@ impl AnthropicUpstream {
         }
         let headers = passed_headers(response.headers());
         if !status.is_success() {
-            let body = self.without_credential(error_body(response).await);
+            let body = self.redact(error_body(response).await);
             return Err(UpstreamError::from(Refusal { status, headers, body }));
         }
         let body = if call.stream {
@@ -148,18 +148,6 @@ impl AnthropicUpstream {
             AnswerBody::Whole(response.bytes().await.map_err(failure)?)
         };
         Ok(UpstreamAnswer { headers, body })
-    }
-
-    /// An error text that quotes the credential does not pass it on.
-    fn without_credential(&self, body: Bytes) -> Bytes {
-        let secret = match &self.config.credential {
-            Some(Credential::ApiKey(secret) | Credential::Bearer(secret)) => secret.expose_secret(),
-            None => return body,
-        };
-        match std::str::from_utf8(&body) {
-            Ok(text) if !secret.is_empty() && text.contains(secret) => text.replace(secret, "[redacted]").into(),
-            _ => body,
-        }
     }
 }
 
@@ -186,6 +174,19 @@ impl Upstream for AnthropicUpstream {
             }
         }
         .boxed()
+    }
+
+    fn redact(&self, text: Bytes) -> Bytes {
+        let secret = match &self.config.credential {
+            Some(Credential::ApiKey(secret) | Credential::Bearer(secret)) => secret.expose_secret(),
+            None => return text,
+        };
+        match std::str::from_utf8(&text) {
+            Ok(quoting) if !secret.is_empty() && quoting.contains(secret) => {
+                quoting.replace(secret, "[redacted]").into()
+            }
+            _ => text,
+        }
     }
 }
 

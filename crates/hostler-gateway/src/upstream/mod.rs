@@ -22,6 +22,11 @@ pub trait Upstream: Send + Sync {
 
     /// Answers one request. The error is what the client is told if nothing has been streamed yet.
     fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>>;
+
+    /// Takes the upstream's credential out of what it says about an error.
+    fn redact(&self, text: Bytes) -> Bytes {
+        text
+    }
 }
 
 /// A checked request. Of the client's headers only what stands here reaches an upstream.

@@ -4,9 +4,10 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use hostler_gateway::{AnthropicUpstream, GatewayConfig};
+use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::support::{Fixture, KEY, Reply, TestUpstream, short_message};
+use crate::support::{Fixture, KEY, Reply, TestUpstream, event, short_message};
 
 /// Everything that was logged.
 #[derive(Clone, Default)]
@@ -39,17 +40,23 @@ async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
     let _guard = tracing::subscriber::set_default(subscriber);
 
     let quoting = format!(r#"{{"type":"error","error":{{"type":"authentication_error","message":"bad key {KEY}"}}}}"#);
+    let quoting_event = || {
+        let error = json!({"type": "api_error", "message": format!("worse key {KEY}")});
+        event("error", json!({"type": "error", "error": error}))
+    };
     let (chunks, breaking) = Reply::stream();
     let upstream = TestUpstream::start([
         Reply::events(short_message()),
         Reply::Whole(401, &[], quoting),
         Reply::Whole(500, &[], format!("bad key {KEY}")),
+        Reply::events(vec![quoting_event()]),
+        Reply::events(vec![short_message().swap_remove(0), quoting_event()]),
         breaking,
     ])
     .await;
     let fixture = Fixture::anthropic(&upstream).await;
     let mut shown = String::new();
-    for _ in 0..3 {
+    for _ in 0..5 {
         let response = fixture.stream("planted-prompt").await;
         shown.push_str(&format!("{:?}", response.headers()));
         shown.push_str(&response.text().await.unwrap());
@@ -72,6 +79,7 @@ async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains("the upstream call failed"), "the log was captured");
     assert!(shown.contains("bad key [redacted]"), "the quoted key was replaced");
+    assert_eq!(shown.matches("worse key [redacted]").count(), 2, "in streams as well, at their start and later");
     let (nonce, _) = fixture.bearer().split_once('.').unwrap();
     for (name, place) in [("log", &logged), ("answers", &shown)] {
         for secret in [KEY, nonce, "planted-prompt"] {

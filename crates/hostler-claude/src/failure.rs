@@ -85,7 +85,7 @@ pub(crate) fn handshake_timeout(limit: Duration, remains: Remains) -> OpenError 
 }
 
 pub(crate) fn handshake_refused(reason: &str, remains: Remains) -> OpenError {
-    let message = format!("Claude Code refused the handshake: {reason}");
+    let message = format!("Claude Code refused the handshake: {}.", reason.trim().trim_end_matches('.'));
     error(OpenErrorKind::HandshakeRefused, message, remains.stderr)
 }
 

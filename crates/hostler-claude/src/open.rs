@@ -2,15 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hostler_driver::{
     CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, DriverEvent, OpenError, OpenSpec,
     Opened, TurnOutcome,
 };
-use hostler_process::{ConversationLock, Environment, SpawnSpec};
+use hostler_process::{ConversationLock, Environment, LockError, SpawnSpec};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::Executable;
 use crate::connection::ClaudeConnection;
@@ -18,9 +20,14 @@ use crate::driver::ClaudeConfig;
 use crate::failure::{self, Remains};
 use crate::options::{self, Identity};
 use crate::stats::Counters;
-use crate::transcript::Transcripts;
+use crate::transcript::{Stored, Transcripts};
 use crate::version::{Version, VersionCache};
 use crate::wire::HostRequest;
+
+/// How long a supervisor may take to end a tree: a second of politeness, and some time to be done with it.
+const LAST_BREATH: Duration = Duration::from_secs(3);
+
+const LOCK_POLL: Duration = Duration::from_millis(20);
 
 /// What the handshake's answer tells newer builds' hosts.
 #[derive(Debug, Default, Deserialize)]
@@ -49,8 +56,7 @@ pub(crate) async fn open(
     let environment =
         options::environment(&config.host_environment, &config.upstream_credentials, &config.agent_env, &spec.endpoint);
     let transcripts = Transcripts::new(&environment, &working_directory);
-    let lock = ConversationLock::acquire(&config.runtime_dir, &spec.conversation.id().to_string(), &config.holder)
-        .map_err(|cause| failure::locked(&cause))?;
+    let lock = lock(&config, &spec).await?;
     let process_spec = process_spec(&config, &spec, &transcripts, &environment, &working_directory, lock).await?;
     let process = hostler_process::spawn(process_spec)
         .await
@@ -72,6 +78,19 @@ pub(crate) async fn open(
     Ok(Opened { connection: Box::new(connection), events, facts })
 }
 
+/// Locks the conversation. An agent that is just being ended, of this host or of one that was killed, gives it back in a
+/// moment; a living one does not.
+async fn lock(config: &ClaudeConfig, spec: &OpenSpec) -> Result<ConversationLock, OpenError> {
+    let conversation = spec.conversation.id().to_string();
+    let deadline = Instant::now() + LAST_BREATH;
+    loop {
+        match ConversationLock::acquire(&config.runtime_dir, &conversation, &config.holder) {
+            Err(LockError::Held { .. }) if Instant::now() < deadline => tokio::time::sleep(LOCK_POLL).await,
+            locked => return locked.map_err(|cause| failure::locked(&cause)),
+        }
+    }
+}
+
 async fn process_spec(
     config: &ClaudeConfig,
     spec: &OpenSpec,
@@ -84,8 +103,15 @@ async fn process_spec(
         ConversationStart::Resume { token, .. } => Identity::Resume(token.0.clone()),
         // An earlier start may have come as far as the transcript; the agent then refuses the id as used.
         ConversationStart::New(id) => match transcripts.find(&id.to_string()).await {
-            Some(path) => Identity::Resume(path.to_string_lossy().into_owned()),
-            None => Identity::New(*id),
+            Stored::Transcript(path) => Identity::Resume(path.to_string_lossy().into_owned()),
+            Stored::Stub(path) => {
+                // Ours, by the lock, and nothing is in it; but as long as it is there, the agent refuses the id.
+                if let Err(error) = tokio::fs::remove_file(&path).await {
+                    tracing::warn!(%error, "a transcript without a message could not be removed");
+                }
+                Identity::New(*id)
+            }
+            Stored::Nothing => Identity::New(*id),
         },
     };
     let (program, mut args) = config.executable.command();

@@ -48,6 +48,9 @@ pub(crate) fn arguments(
         format!("--model={model}"),
         "--setting-sources=user,project,local".to_owned(),
         format!("--settings={}", pinned_settings(endpoint)?),
+        // A project's servers are programs and addresses that start without a question. No tool may be used yet, so
+        // nothing is lost with the user's own.
+        "--strict-mcp-config".to_owned(),
         "--disallowedTools=WebSearch".to_owned(),
         identity,
     ];

@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::connection::{Outgoing, Shared};
 use crate::control;
 use crate::stats::Counters;
-use crate::transcript::{self, Transcripts};
+use crate::transcript::{self, Stored, Transcripts};
 use crate::wire::{ControlBody, SystemMessage, WireMessage};
 
 /// Reads what the agent prints: answers its requests at once, hands its work on as events, and sees its end.
@@ -118,7 +118,7 @@ impl Pump {
             _ => None,
         };
         let Some(session) = session else { return };
-        if let Some(path) = self.transcripts.find(session).await {
+        if let Stored::Transcript(path) = self.transcripts.find(session).await {
             self.shared.mapper().transcript_found(session, path);
         }
     }
@@ -126,7 +126,7 @@ impl Pump {
     async fn transcript_named(&self, path: PathBuf) {
         let session = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
         if let Some(session) = session
-            && transcript::exists(&path).await
+            && let Stored::Transcript(path) = transcript::at(path).await
         {
             self.shared.mapper().transcript_found(&session, path);
         }

@@ -1,12 +1,31 @@
 //! Where Claude Code keeps a conversation.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use hostler_process::Environment;
+use serde::Deserialize;
+use tokio::fs::File;
+use tokio::io::{self, AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 
 /// Longer slugs are cut here and get a hash.
 const LONGEST_SLUG: usize = 200;
+
+/// No file that is longer holds nothing.
+const LONGEST_STUB: u64 = 1024 * 1024;
+
+/// What is stored of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stored {
+    /// Nothing.
+    Nothing,
+    /// A file without a message, as an agent leaves it that was killed right after its first prompt. It cannot be
+    /// resumed, but its id counts as used.
+    Stub(PathBuf),
+    /// A transcript that can be resumed.
+    Transcript(PathBuf),
+}
 
 /// Finds the transcripts of conversations that run in one directory.
 #[derive(Debug, Clone)]
@@ -24,16 +43,46 @@ impl Transcripts {
         Self { directory: config.zip(slug).map(|(config, slug)| config.join("projects").join(slug)) }
     }
 
-    /// The transcript of a conversation, if it exists and holds something.
-    pub(crate) async fn find(&self, session: &str) -> Option<PathBuf> {
-        let path = self.directory.as_ref()?.join(format!("{session}.jsonl"));
-        exists(&path).await.then_some(path)
+    /// What is stored of a conversation.
+    pub(crate) async fn find(&self, session: &str) -> Stored {
+        match &self.directory {
+            Some(directory) => at(directory.join(format!("{session}.jsonl"))).await,
+            None => Stored::Nothing,
+        }
     }
 }
 
-/// Whether there is a transcript at this path.
-pub(crate) async fn exists(path: &Path) -> bool {
-    tokio::fs::metadata(path).await.is_ok_and(|file| file.is_file() && file.len() > 0)
+/// What is stored at this path.
+pub(crate) async fn at(path: PathBuf) -> Stored {
+    if !tokio::fs::metadata(&path).await.is_ok_and(|file| file.is_file()) {
+        return Stored::Nothing;
+    }
+    match holds_a_message(&path).await {
+        Ok(false) => Stored::Stub(path),
+        // If it cannot be read, the agent will say so.
+        Ok(true) | Err(_) => Stored::Transcript(path),
+    }
+}
+
+/// Whether a transcript holds more than notes about the agent's queue, which come before the first message.
+async fn holds_a_message(path: &Path) -> io::Result<bool> {
+    let mut lines = BufReader::new(File::open(path).await?.take(LONGEST_STUB));
+    let mut line = Vec::new();
+    while lines.read_until(b'\n', &mut line).await? > 0 {
+        // Anything that we do not know may be a message.
+        if !serde_json::from_slice::<Record<'_>>(&line).is_ok_and(|record| record.kind == "queue-operation") {
+            return Ok(true);
+        }
+        line.clear();
+    }
+    Ok(false)
+}
+
+/// A line of a transcript, as far as it matters here.
+#[derive(Deserialize)]
+struct Record<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
 }
 
 /// The name of a directory's folder under `projects`: everything but letters and digits becomes a dash.
@@ -83,6 +132,26 @@ mod tests {
         assert!(hash.starts_with('-') && hash.len() > 1, "{hash}");
         assert_eq!(base36(0), "0");
         assert_eq!(base36(36 * 36 + 35), "10z");
+    }
+
+    #[tokio::test]
+    async fn a_file_without_a_message_is_a_stub() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.jsonl");
+        assert_eq!(at(path.clone()).await, Stored::Nothing);
+        assert_eq!(at(directory.path().to_owned()).await, Stored::Nothing);
+        let queue = r#"{"type":"queue-operation","operation":"enqueue","sessionId":"c"}"#;
+        for (text, stub) in [
+            (String::new(), true),
+            (format!("{queue}\n{queue}\n"), true),
+            (format!("{queue}\n{{\"type\":\"user\"}}\n"), false),
+            (format!("{queue}\n{{\"type\":\"us"), false),
+            (format!("{queue}\n").repeat(20_000), false),
+        ] {
+            std::fs::write(&path, &text).unwrap();
+            let expected = if stub { Stored::Stub(path.clone()) } else { Stored::Transcript(path.clone()) };
+            assert_eq!(at(path.clone()).await, expected, "{} bytes", text.len());
+        }
     }
 
     #[test]

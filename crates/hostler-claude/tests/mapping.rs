@@ -52,10 +52,11 @@ fn replay(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
 fn turn(lines: &[&str]) -> Vec<String> {
     let mut mapper = Mapper::new();
     mapper.prompt_sent(Uuid::nil());
+    mapper.transcript_found("S", "/t/S.jsonl".into());
     let mut all = vec![INIT];
     all.extend(lines);
     let mut shown = replay(&mut mapper, &all);
-    assert_eq!(shown.drain(..2).collect::<Vec<_>>(), ["began", "resume S"]);
+    assert_eq!(shown.drain(..2).collect::<Vec<_>>(), ["began", "resume /t/S.jsonl"]);
     shown
 }
 
@@ -296,6 +297,12 @@ fn builds_that_name_their_prompts_are_believed() {
 fn an_interrupted_turn_counts_what_was_streamed() {
     let interrupted = r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","usage":{"input_tokens":0,"output_tokens":0}}"#;
     assert_eq!(turn(&[START, interrupted]), [r#"usage 100 1 of "m" 0"#, "ended Interrupted"]);
+}
+
+#[test]
+fn an_id_is_no_token_before_the_first_turn_is_over() {
+    // An agent that is killed now may have stored nothing.
+    assert_eq!(replay(&mut Mapper::new(), &[INIT]), ["began unasked"]);
 }
 
 #[test]

@@ -44,6 +44,25 @@ async fn a_new_conversation_whose_transcript_exists_is_continued() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_was_killed_before_its_first_message_was_stored_begins_again() {
+    let bed = Bed::new();
+    let id = Uuid::new_v4();
+    let mut opened = bed.driver().open(bed.spec(ConversationStart::New(id))).await.unwrap();
+    let events = say(&mut opened, "hi").await;
+    let token = events.iter().find_map(|event| match event {
+        DriverEvent::ResumeToken(token) => Some(token.0.clone()),
+        _ => None,
+    });
+    opened.connection.close(CloseMode::Now).await;
+    // What the real agent has written by then.
+    std::fs::write(token.unwrap(), "{\"type\":\"queue-operation\",\"operation\":\"enqueue\"}\n").unwrap();
+    let mut opened = bed.driver().open(bed.spec(ConversationStart::New(id))).await.unwrap();
+    assert_eq!(text(&say(&mut opened, "again").await), "echo: again");
+    assert!(bed.log()[1]["argv"].to_string().contains("--session-id="));
+    opened.connection.close(CloseMode::Now).await;
+}
+
+#[tokio::test]
 async fn one_process_per_conversation() {
     let bed = Bed::new();
     let id = Uuid::new_v4();

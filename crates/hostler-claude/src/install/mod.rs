@@ -27,7 +27,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use hostler_driver::{InstallError, InstallProgress, Installed, Installer, ProgressSink};
 
-pub use self::lookup::find_on_path;
+pub use self::lookup::{find_on_path, is_executable};
 pub use self::pins::{Build, Pin};
 pub use self::platform::{Arch, Libc, Os, Platform};
 

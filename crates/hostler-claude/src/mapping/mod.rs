@@ -278,7 +278,7 @@ impl Mapper {
         }
         self.answered(init.user_message_uuids.as_deref());
         self.resume.session_named(init.session_id.as_deref());
-        out.extend(self.resume.news());
+        out.extend(self.resume.at_beginning());
         if let Some(turn) = &mut self.turn {
             turn.usage.answered_by(init.model.as_deref());
         }
@@ -302,7 +302,7 @@ impl Mapper {
         out.push(DriverEvent::Usage(turn.usage.at_the_end(result)));
         self.answered(result.user_message_uuids.as_deref());
         self.resume.session_named(result.session_id.as_deref());
-        out.extend(self.resume.news());
+        out.extend(self.resume.at_end());
         out.push(DriverEvent::TurnEnded(outcome::of(result, turn.produced)));
         self.streamed = Streamed::default();
         self.tools = Tools::default();

@@ -23,15 +23,27 @@ impl Resume {
         self.transcript = Some((session.to_owned(), path));
     }
 
-    /// The token, if it is not the one that was reported last.
-    pub(super) fn news(&mut self) -> Option<DriverEvent> {
-        let session = self.session.as_ref()?;
-        let path = self.transcript.as_ref().filter(|(of, _)| of == session).and_then(|(_, path)| path.to_str());
-        let token = path.unwrap_or(session);
-        if self.reported.as_deref() == Some(token) {
+    /// The token at the beginning of a turn, if it is news. The id alone is none before the conversation's first turn
+    /// is over: an agent that dies until then may have stored nothing that could be resumed by it.
+    pub(super) fn at_beginning(&mut self) -> Option<DriverEvent> {
+        if self.path().is_none() && self.reported.is_none() {
             return None;
         }
-        self.reported = Some(token.to_owned());
-        Some(DriverEvent::ResumeToken(ResumeToken(token.to_owned())))
+        self.at_end()
+    }
+
+    /// The token at the end of a turn, if it is news.
+    pub(super) fn at_end(&mut self) -> Option<DriverEvent> {
+        let token = self.path().or(self.session.as_deref())?.to_owned();
+        if self.reported.as_deref() == Some(&*token) {
+            return None;
+        }
+        self.reported = Some(token.clone());
+        Some(DriverEvent::ResumeToken(ResumeToken(token)))
+    }
+
+    fn path(&self) -> Option<&str> {
+        let (_, path) = self.transcript.as_ref().filter(|(of, _)| Some(of) == self.session.as_ref())?;
+        path.to_str()
     }
 }

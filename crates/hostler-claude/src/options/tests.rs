@@ -32,6 +32,7 @@ fn a_new_conversation_is_started_with_these_arguments() {
         "--model=claude-sonnet-4-5",
         "--setting-sources=user,project,local",
         "--settings={\"apiKeyHelper\":\"\",\"disableAllHooks\":true,\"env\":{\"ALL_PROXY\":\"\",\"ANTHROPIC_API_KEY\":\"\",\"ANTHROPIC_BASE_URL\":\"http://127.0.0.1:4711\",\"ANTHROPIC_CUSTOM_HEADERS\":\"\",\"CLAUDE_CODE_ENABLE_TELEMETRY\":\"0\",\"CLAUDE_CODE_USE_ANTHROPIC_AWS\":\"0\",\"CLAUDE_CODE_USE_BEDROCK\":\"0\",\"CLAUDE_CODE_USE_FOUNDRY\":\"0\",\"CLAUDE_CODE_USE_MANTLE\":\"0\",\"CLAUDE_CODE_USE_VERTEX\":\"0\",\"HTTPS_PROXY\":\"\",\"HTTP_PROXY\":\"\",\"NO_PROXY\":\"127.0.0.1,localhost\",\"all_proxy\":\"\",\"http_proxy\":\"\",\"https_proxy\":\"\",\"no_proxy\":\"127.0.0.1,localhost\"}}",
+        "--strict-mcp-config",
         "--disallowedTools=WebSearch",
         "--session-id=00000000-0000-0000-0000-000000000000",
     ]

@@ -77,7 +77,13 @@ Examples:
 Examples:
   hostler serve
   hostler serve --listen 127.0.0.1:0 --upstream scripted
-  hostler serve --token-file ~/.hostler-token --claude js")]
+  hostler serve --token-file ~/.hostler-token --claude js
+
+Settings without a flag, as HOSTLER_… variable or key of the configuration file:
+  handshake-timeout    seconds that an agent may take to become ready [default: 60]
+  allowed-origins      web pages that may connect beside the built-in ones
+  allowed-hosts        Host headers that are accepted beside loopback
+  log                  what is logged to stderr, such as info or hostler_engine=debug [default: warn]")]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8137]
     #[arg(long, value_name = "ADDR:PORT")]

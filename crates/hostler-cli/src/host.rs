@@ -169,6 +169,7 @@ pub(crate) fn options(
         upstream_url: settings.upstream_url.clone(),
         upstream_key: settings.upstream_key.clone(),
         claude: settings.claude.clone(),
+        handshake_timeout: settings.handshake_timeout,
         agent_env: settings.agent_env.clone(),
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),

@@ -29,6 +29,8 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use tokio::io::AsyncRead;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::prelude::*;
 
 pub use client::ClientError;
 pub use console::Console;
@@ -141,10 +143,9 @@ fn start_log(filter: &str, console: &mut Console) {
         console.note("HOSTLER_LOG is not a log filter such as `debug`: using `warn`.", Style::Yellow);
         tracing_subscriber::EnvFilter::new("warn")
     });
+    // In detail, libraries for sockets and HTTP log the bytes that pass through them: tokens, keys and prompts.
+    let harmless = filter_fn(|event| event.target().starts_with("hostler") || *event.level() <= tracing::Level::WARN);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(console.err_has_colour());
     // Somebody who calls us may have a log already; then that one is used.
-    let _already = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(console.err_has_colour())
-        .try_init();
+    let _already = tracing_subscriber::registry().with(filter).with(harmless).with(lines).try_init();
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hostler_driver::Installer;
@@ -59,6 +60,8 @@ pub struct HostOptions {
     pub upstream_key: Option<SecretString>,
     /// Which Claude Code to run.
     pub claude: ClaudeChoice,
+    /// How long an agent may take to become ready, if not the usual time.
+    pub handshake_timeout: Option<Duration>,
     /// Variables that are added to the agents' environment.
     pub agent_env: Vec<(String, String)>,
     /// The permission mode of sessions that do not name one.

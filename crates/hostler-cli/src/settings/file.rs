@@ -3,7 +3,7 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::{Key, Kind, SettingsError, TABLE, Value};
+use super::{Key, Kind, SECONDS, SettingsError, TABLE, Value};
 
 /// What the configuration file says, with the line of each value for messages.
 #[derive(Default)]
@@ -75,6 +75,12 @@ fn read(value: &DeValue<'_>, kind: Kind, path: &Path) -> Option<Value> {
             let items = value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
             items.collect::<Option<Vec<_>>>().map(Value::List)
         }
+        // As it is written: whether it is a sensible number is decided where variables are read as well.
+        Kind::Seconds => match value {
+            DeValue::Integer(number) if number.radix() == 10 => Some(Value::Text(number.as_str().into())),
+            DeValue::Float(number) => Some(Value::Text(number.as_str().into())),
+            _ => None,
+        },
     }
 }
 
@@ -83,6 +89,7 @@ fn expected(kind: Kind) -> &'static str {
         Kind::Text | Kind::Path => "a string",
         Kind::Switch => "true or false",
         Kind::List => "a list of strings",
+        Kind::Seconds => SECONDS,
     }
 }
 

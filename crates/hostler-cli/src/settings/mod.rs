@@ -1,6 +1,7 @@
 //! Settings: a flag beats a `HOSTLER_…` variable beats the configuration file beats the default.
 //!
-//! One [`TABLE`] names them all; the name is the configuration key, `--name` the flag, `HOSTLER_NAME` the variable.
+//! One [`TABLE`] names them all; the name is the configuration key, `HOSTLER_NAME` the variable, and `--name` the flag of
+//! those that have one.
 //! Everything but [`load`] is a function over values.
 
 mod file;
@@ -9,6 +10,7 @@ mod resolve;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::SecretString;
 
@@ -35,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) upstream_url: Option<String>,
     pub(crate) upstream_key: Option<SecretString>,
     pub(crate) claude: ClaudeChoice,
+    /// How long an agent may take to become ready, if not the usual time.
+    pub(crate) handshake_timeout: Option<Duration>,
     pub(crate) agent_env: Vec<(String, String)>,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
@@ -72,6 +76,7 @@ pub(crate) enum Key {
     Upstream,
     UpstreamUrl,
     Claude,
+    HandshakeTimeout,
     ExitOnStdinEof,
     AllowedOrigins,
     AllowedHosts,
@@ -90,10 +95,15 @@ pub(crate) enum Kind {
     Path,
     Switch,
     List,
+    /// A number above 0, fractions allowed.
+    Seconds,
 }
 
+/// What a [`Kind::Seconds`] must be.
+const SECONDS: &str = "a number of seconds above 0";
+
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 16] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 17] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -102,6 +112,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 16] = [
     (Key::Upstream, "upstream", Kind::Text),
     (Key::UpstreamUrl, "upstream-url", Kind::Text),
     (Key::Claude, "claude", Kind::Text),
+    (Key::HandshakeTimeout, "handshake-timeout", Kind::Seconds),
     (Key::ExitOnStdinEof, "exit-on-stdin-eof", Kind::Switch),
     (Key::AllowedOrigins, "allowed-origins", Kind::List),
     (Key::AllowedHosts, "allowed-hosts", Kind::List),

@@ -2,10 +2,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::{ClaudeChoice, ConfigFile, DEFAULT_LISTEN, Key, Kind, Settings, SettingsError, TABLE, TokenChoice, Value};
+use super::{
+    ClaudeChoice, ConfigFile, DEFAULT_LISTEN, Key, Kind, SECONDS, Settings, SettingsError, TABLE, TokenChoice, Value,
+};
 use crate::environment::HostEnvironment;
 use crate::ports::UpstreamChoice;
 use crate::state::is_token;
@@ -34,6 +37,7 @@ pub(crate) fn resolve(
         upstream_url: layers.text(Key::UpstreamUrl, parse_url)?,
         upstream_key: upstream_key(upstream, environment),
         claude: layers.text(Key::Claude, |text| Ok(parse_claude(text, environment)))?.unwrap_or_default(),
+        handshake_timeout: layers.text(Key::HandshakeTimeout, parse_seconds)?,
         agent_env: file.agent_env,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
@@ -136,7 +140,7 @@ fn from_variables(environment: &HostEnvironment) -> Result<Layer, SettingsError>
             continue;
         };
         let value = match kind {
-            Kind::Text | Kind::Path => Value::Text(text.to_owned()),
+            Kind::Text | Kind::Path | Kind::Seconds => Value::Text(text.to_owned()),
             Kind::List => Value::List(split_list(text)),
             Kind::Switch => match text.to_str() {
                 Some("1" | "true" | "yes" | "on") => Value::Switch(true),
@@ -190,6 +194,11 @@ fn parse_url(text: &str) -> Result<String, String> {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
         _ => Err("an http or https URL".to_owned()),
     }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| SECONDS.to_owned())
 }
 
 fn parse_claude(text: &str, environment: &HostEnvironment) -> ClaudeChoice {

@@ -41,6 +41,7 @@ fn every_setting_has_a_variable_and_a_key() {
             Kind::Switch => ("1", "true"),
             Kind::List => ("a,b", "['a', 'b']"),
             Kind::Text | Kind::Path => ("a", "'a'"),
+            Kind::Seconds => ("2.5", "2.5"),
         };
         let variables = [(super::super::variable(name).into(), variable.into())];
         let environment = HostEnvironment::from_vars(variables, "/here".into(), "/scratch".into());
@@ -52,8 +53,9 @@ fn every_setting_has_a_variable_and_a_key() {
 
 #[test]
 fn a_value_of_the_wrong_type_is_refused_with_its_line() {
-    for (_, name, _) in TABLE {
-        let error = check(&[], &[], &format!("\n{name} = 5")).unwrap_err();
+    for (_, name, kind) in TABLE {
+        let wrong = if kind == Kind::Seconds { "'5'" } else { "5" };
+        let error = check(&[], &[], &format!("\n{name} = {wrong}")).unwrap_err();
         assert!(error.starts_with(&format!("{CONFIG} line 2: `{name}` must be ")), "{error}");
     }
     let error = check(&[], &[("HOSTLER_JSON", "maybe")], "").unwrap_err();
@@ -68,6 +70,7 @@ fn values_are_read_as_what_they_are() {
         upstream-url = 'http://127.0.0.1:9/v1'
         allowed-origins = ['https://a.example', 'https://b.example']
         state-dir = 'state'
+        handshake-timeout = 90
         json = true
         [agent.env]
         EDITOR = 'true'
@@ -79,6 +82,7 @@ fn values_are_read_as_what_they_are() {
     assert_eq!(settings.allowed_origins, ["https://a.example", "https://b.example"]);
     assert_eq!(settings.allowed_hosts, ["a.example", "b.example"]);
     assert_eq!(settings.state_dir, Path::new("/etc/hostler/state"));
+    assert_eq!(settings.handshake_timeout, Some(Duration::from_secs(90)));
     assert!(settings.json && settings.state_dir_given && !settings.upstream_from_flag);
     assert_eq!(settings.agent_env, [("EDITOR".to_owned(), "true".to_owned())]);
 }
@@ -162,6 +166,18 @@ fn a_bad_value_says_where_it_was_given_and_what_it_should_be() {
             &[],
             "upstream-url = 'ftp://x'",
             "/etc/hostler/config.toml line 1: `upstream-url` must be an http or https URL.",
+        ),
+        (
+            &[],
+            &[("HOSTLER_HANDSHAKE_TIMEOUT", "soon")],
+            "",
+            "HOSTLER_HANDSHAKE_TIMEOUT must be a number of seconds above 0.",
+        ),
+        (
+            &[],
+            &[],
+            "handshake-timeout = -1",
+            "/etc/hostler/config.toml line 1: `handshake-timeout` must be a number of seconds above 0.",
         ),
         (&[(Key::Token, "p$l")], &[], "", "--token must be letters, digits, `_` and `-` only."),
     ] {

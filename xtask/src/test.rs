@@ -63,7 +63,7 @@ fn tests(workspace: &Workspace, run: &Run, filter: Option<&str>) -> Result<()> {
     if tools::has_nextest() {
         command.args(["nextest", "run", "--workspace"]);
     } else {
-        command.args(["test", "--workspace", "--all-targets", "--quiet"]);
+        command.args(["test", "--workspace", "--quiet"]);
     }
     succeed(run.mark(command.args(filter)))
 }

@@ -1,4 +1,4 @@
-//! Prints measurements beside what they are compared with.
+//! Measurements, and how they are printed: each beside what it is compared with.
 
 use std::fmt;
 
@@ -22,6 +22,19 @@ pub struct Row {
 pub struct Table {
     /// From top to bottom.
     pub rows: Vec<Row>,
+}
+
+/// The middle of some numbers.
+pub fn median(values: &[f64]) -> f64 {
+    percentile(values, 50)
+}
+
+/// The value that `percent` of the numbers do not exceed; 0 for none.
+pub fn percentile(values: &[f64], percent: usize) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
+    sorted.get(index).copied().unwrap_or_default()
 }
 
 const HEAD: [&str; 5] = ["what", "hostler", "beside", "ratio", "target"];

@@ -7,7 +7,9 @@
     reason = "used by tests only, where a panic is the report"
 )]
 
+pub mod bench;
 pub mod fake_agent;
 pub mod fake_driver;
 pub mod peer;
 pub mod processes;
+pub mod raw;

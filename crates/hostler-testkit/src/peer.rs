@@ -60,7 +60,11 @@ impl Peer {
 
     /// Creates a session and subscribes to it and its default chat.
     pub async fn create(&self, directory: &Path) -> SessionUris {
-        let session = format!("claude:/{}", Uuid::new_v4());
+        self.create_as(format!("claude:/{}", Uuid::new_v4()), directory).await
+    }
+
+    /// Creates a session with this URI and subscribes to it and its default chat.
+    pub async fn create_as(&self, session: String, directory: &Path) -> SessionUris {
         let directory = format!("file://{}", directory.display());
         let params = json!({"channel": session, "provider": "claude", "workingDirectories": [directory]});
         let _: Value = self.client.request("createSession", params).await.expect("createSession succeeds");
@@ -82,6 +86,20 @@ impl Peer {
             SnapshotState::Chat(state) => *state,
             other => panic!("a chat's snapshot, not {other:?}"),
         }
+    }
+
+    /// The URIs of the sessions that the host lists.
+    pub async fn listed(&self) -> Vec<String> {
+        let params = json!({"channel": ahp_types::ROOT_RESOURCE_URI});
+        let list: Value = self.client.request("listSessions", params).await.expect("listSessions succeeds");
+        let items = list["items"].as_array().expect("a list of sessions");
+        items.iter().map(|item| item["resource"].as_str().expect("a URI").to_owned()).collect()
+    }
+
+    /// Ends a session.
+    pub async fn dispose(&self, session: &str) {
+        let params = json!({"channel": session});
+        let _: Value = self.client.request("disposeSession", params).await.expect("disposeSession succeeds");
     }
 
     /// Sends a message; answers the turn's id.

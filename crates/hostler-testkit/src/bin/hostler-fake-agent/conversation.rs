@@ -133,6 +133,16 @@ impl Conversation {
                 self.delta("hanging")?;
                 return self.until_interrupted(Duration::from_secs(3600), None);
             }
+            Step::Wait(file) => {
+                self.message_start()?;
+                self.delta("waiting")?;
+                while !file.exists() {
+                    std::thread::sleep(PAUSE);
+                }
+                self.delta(", done")?;
+                self.message_end()?;
+                self.success()?;
+            }
             Step::Slow => {
                 self.message_start()?;
                 return self.until_interrupted(PAUSE, Some("word "));

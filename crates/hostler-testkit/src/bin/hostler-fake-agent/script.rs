@@ -1,5 +1,7 @@
 //! What a prompt makes the agent do.
 
+use std::path::PathBuf;
+
 /// One word of a prompt. `fork` and `stubborn` are followed by further words; the others end the turn.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
@@ -13,6 +15,8 @@ pub(crate) enum Step {
     Die(u8),
     /// `hang`: say one word and wait for an interrupt.
     Hang,
+    /// `wait FILE`: say one word, and the rest when the file exists.
+    Wait(PathBuf),
     /// `slow`: say a word every few milliseconds until interrupted.
     Slow,
     /// `deltas N`: an answer of N pieces.
@@ -52,6 +56,7 @@ pub(crate) fn steps(prompt: &str) -> Vec<Step> {
         "garbage" => Step::Garbage,
         "die" => Step::Die(number().and_then(|code| code.try_into().ok()).unwrap_or(1)),
         "hang" => Step::Hang,
+        "wait" => Step::Wait(PathBuf::from(rest)),
         "slow" => Step::Slow,
         "deltas" => Step::Deltas(number().unwrap_or(1)),
         "cut" => Step::Cut,

@@ -1,0 +1,110 @@
+//! An AHP client without comfort: frames in, frames out. For benchmarks, and for what Microsoft's client cannot say.
+
+use std::time::{Duration, Instant};
+
+use futures::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
+use uuid::Uuid;
+
+/// How long to wait for a frame before giving up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection to a host.
+pub struct Raw {
+    socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    next: u64,
+    seq: i64,
+}
+
+impl Raw {
+    /// Connects; says nothing yet.
+    pub async fn connect(url: &str) -> Self {
+        let (socket, _) = tokio_tungstenite::connect_async(url).await.expect("the host accepts the connection");
+        if let MaybeTlsStream::Plain(stream) = socket.get_ref() {
+            stream.set_nodelay(true).expect("a TCP socket");
+        }
+        Self { socket, next: 0, seq: 0 }
+    }
+
+    /// Connects and initializes.
+    pub async fn initialized(url: &str) -> Self {
+        let mut raw = Self::connect(url).await;
+        let id = format!("raw-{}", Uuid::new_v4());
+        raw.call("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": id})).await.expect("initialize");
+        raw
+    }
+
+    /// Sends a frame.
+    pub async fn send(&mut self, text: String) {
+        self.socket.send(Message::Text(text.into())).await.expect("the connection is open");
+    }
+
+    /// The next message; `None` when the host has hung up.
+    pub async fn receive(&mut self) -> Option<Value> {
+        loop {
+            let message = tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a frame in time")?;
+            match message.ok()? {
+                Message::Text(text) => return Some(serde_json::from_str(&text).expect("JSON")),
+                Message::Close(_) => return None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Calls a method; envelopes that arrive meanwhile are dropped.
+    ///
+    /// # Errors
+    /// The error object that the host answered.
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        self.next += 1;
+        let id = self.next;
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()).await;
+        loop {
+            let mut message = self.receive().await.expect("an answer");
+            if message["id"] == id {
+                return match message.get_mut("error") {
+                    Some(error) => Err(error.take()),
+                    None => Ok(message["result"].take()),
+                };
+            }
+        }
+    }
+
+    /// Creates a session and subscribes to its default chat; answers session and chat.
+    pub async fn create(&mut self, directory: &std::path::Path) -> (String, String) {
+        let session = format!("claude:/{}", Uuid::new_v4());
+        let directory = format!("file://{}", directory.display());
+        let params = json!({"channel": session, "workingDirectories": [directory]});
+        self.call("createSession", params).await.expect("createSession");
+        let state = self.call("subscribe", json!({"channel": session})).await.expect("subscribe");
+        let chat = state["snapshot"]["state"]["defaultChat"].as_str().expect("a default chat").to_owned();
+        self.call("subscribe", json!({"channel": chat})).await.expect("subscribe");
+        (session, chat)
+    }
+
+    /// Sends a message.
+    pub async fn say(&mut self, chat: &str, text: &str) {
+        self.seq += 1;
+        let message = json!({"text": text, "origin": {"kind": "user"}});
+        let action = json!({"type": "chat/turnStarted", "turnId": Uuid::new_v4(), "startedAt": "2026-11-15T08:00:00.000Z",
+                            "message": message});
+        let params = json!({"channel": chat, "clientSeq": self.seq, "action": action});
+        self.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
+    }
+
+    /// Waits for an action of this type and tells when it came. An error of the turn is the end of the test.
+    pub async fn action(&mut self, kind: &str) -> (Instant, Value) {
+        loop {
+            let mut message = self.receive().await.expect("an envelope");
+            let at = Instant::now();
+            let action = message["params"]["action"].take();
+            if action["type"] == kind {
+                return (at, action);
+            }
+            assert!(action["type"] != "chat/error", "{action:#}");
+        }
+    }
+}

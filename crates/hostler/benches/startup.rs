@@ -1,0 +1,58 @@
+//! How soon a host answers its first `initialize`, and what it costs to keep it.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use hostler_testkit::bench::{Row, Table, median};
+use hostler_testkit::raw::Raw;
+use support::{Home, ms};
+
+const RUNS: usize = 20;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let (mut first, mut again, mut memory, mut floor) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let home = Home::new();
+    for run in 0..RUNS {
+        let host = home.serve(&["--upstream", "scripted"]);
+        let raw = Raw::initialized(&host.url).await;
+        let answered = ms(host.started, Instant::now());
+        if run == 0 {
+            first.push(answered)
+        } else {
+            again.push(answered)
+        }
+        drop(raw);
+        memory.push(resident(host.pid));
+        drop(host);
+
+        // What any program costs here: the same executable, asked for its version.
+        let started = Instant::now();
+        let status = Command::new(env!("CARGO_BIN_EXE_hostler")).arg("--version").stdout(Stdio::null()).status();
+        assert!(status.expect("the program starts").success());
+        floor.push(ms(started, Instant::now()));
+    }
+    let floor = median(&floor);
+    let beside = |value| Some(("`hostler --version`".to_owned(), value));
+    let row = |what: &str, unit, hostler, beside, target| Row { what: what.to_owned(), unit, hostler, beside, target };
+    let table = Table {
+        rows: vec![
+            row("start to first initialize answer", "ms", median(&again), beside(floor), Some(20.0)),
+            row("the same on an empty state directory", "ms", median(&first), beside(floor), None),
+            row("idle memory (resident)", "MiB", median(&memory), None, Some(15.0)),
+        ],
+    };
+    println!("{table}");
+}
+
+/// Resident memory in MiB.
+fn resident(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the host is alive");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident size");
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").trim().parse().expect("a number");
+    kilobytes / 1024.0
+}

@@ -1,0 +1,73 @@
+//! What the benchmarks share: the release host in directories of its own.
+#![allow(dead_code, unreachable_pub, reason = "each benchmark uses its own part")]
+
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+/// A user's directories.
+pub struct Home(TempDir);
+
+impl Home {
+    pub fn new() -> Self {
+        let home = Self(tempfile::tempdir().expect("a temporary directory"));
+        for name in ["home", "work", "run", "claude"] {
+            std::fs::create_dir(home.path(name)).expect("a directory");
+        }
+        home
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn serve(&self, args: &[&str]) -> Host {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.unwrap_or_else(|| PathBuf::from(std::env::var_os("HOME").expect("a home")).join(".cache"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--no-token"])
+            .args(args)
+            .current_dir(self.path("work"))
+            .env("XDG_CACHE_HOME", cache)
+            .env("HOME", self.path("home"))
+            .env("XDG_STATE_HOME", self.path("state"))
+            .env("XDG_RUNTIME_DIR", self.path("run"))
+            .env("CLAUDE_CONFIG_DIR", self.path("claude"))
+            .env("TMPDIR", self.path("run"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let started = Instant::now();
+        let mut child = command.spawn().expect("the host starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("stdout");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let port = line.trim().strip_prefix("READY:").expect("READY").to_owned();
+        Host { url: format!("ws://127.0.0.1:{port}/"), pid: child.id(), child, started }
+    }
+}
+
+/// A running host; ended when dropped.
+pub struct Host {
+    pub url: String,
+    pub pid: u32,
+    pub started: Instant,
+    child: Child,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.pid).unwrap_or_default());
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let _ = self.child.wait();
+    }
+}
+
+/// Milliseconds between two moments.
+pub fn ms(from: Instant, to: Instant) -> f64 {
+    to.duration_since(from).as_secs_f64() * 1000.0
+}

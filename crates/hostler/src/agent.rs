@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use hostler_claude::Executable;
-use hostler_claude::install::find_on_path;
+use hostler_claude::install::{find_on_path, is_executable};
 use hostler_cli::{ClaudeChoice, HostEnvironment, LaunchError};
 use hostler_driver::Installer;
 
@@ -17,14 +17,7 @@ pub(crate) fn choose(
 ) -> Result<Executable, LaunchError> {
     let managed = |build: &str| installer.installed(build).map(|installed| executable(installed.path, environment));
     match choice {
-        ClaudeChoice::Path(path) => {
-            if path.exists() {
-                Ok(executable(path.clone(), environment))
-            } else {
-                let path = path.display();
-                Err(LaunchError::AgentMissing(format!("There is no Claude Code at {path}; check --claude.")))
-            }
-        }
+        ClaudeChoice::Path(path) => usable(executable(path.clone(), environment)),
         ClaudeChoice::Native => managed("native").ok_or_else(|| missing("native", "")),
         ClaudeChoice::Js => managed("js").ok_or_else(|| missing("js", " --build js")),
         ClaudeChoice::Auto => managed("native")
@@ -34,6 +27,24 @@ pub(crate) fn choose(
                 LaunchError::AgentMissing(sentence.to_owned())
             }),
     }
+}
+
+/// An executable that was named by its path, if it can be run at all.
+fn usable(executable: Executable) -> Result<Executable, LaunchError> {
+    let runs = match &executable {
+        Executable::Native(path) => is_executable(path),
+        Executable::Js { cli, .. } => cli.is_file(),
+    };
+    if runs {
+        return Ok(executable);
+    }
+    let path = executable.path();
+    let sentence = if path.exists() {
+        format!("{} is not an executable file; check its permissions, or --claude.", path.display())
+    } else {
+        format!("There is no Claude Code at {}; check --claude.", path.display())
+    };
+    Err(LaunchError::AgentMissing(sentence))
 }
 
 fn missing(build: &str, flag: &str) -> LaunchError {

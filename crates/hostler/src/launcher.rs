@@ -110,6 +110,9 @@ fn driver(
     config.upstream_credentials = credentials.map(OsString::from).collect();
     config.agent_env = options.agent_env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
+    if let Some(limit) = options.handshake_timeout {
+        config.handshake_timeout = limit;
+    }
     Ok(ClaudeDriver::new(config))
 }
 

@@ -1,8 +1,11 @@
 //! The real binary as a user starts it, in directories of its own.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+pub mod cable;
+pub mod upstream;
+
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,6 +47,13 @@ impl Home {
         self.path("work")
     }
 
+    /// Writes the user's configuration file.
+    pub fn configure(&self, toml: &str) {
+        let directory = self.path("config").join("hostler");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("config.toml"), toml).unwrap();
+    }
+
     /// A command of the real binary in this home. The cache with the installed agents is the machine's.
     pub fn hostler(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
@@ -74,17 +84,33 @@ impl Home {
     }
 
     pub async fn serve_with(&self, args: &[&str], env: &[(&str, &str)]) -> Host {
+        Host::start(self.serve_command(args, env), &self.path("state").join("hostler")).await
+    }
+
+    /// `hostler serve` on a free port, for whoever wants to change it before it starts.
+    pub fn serve_command(&self, args: &[&str], env: &[(&str, &str)]) -> Command {
         let mut all = vec!["serve", "--listen", "127.0.0.1:0"];
         all.extend(args);
         let mut command = self.hostler(&all);
         command.envs(env.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Host::start(command, self.path("state").join("hostler")).await
+        command
     }
 
     /// The conversation locks that are held or left behind.
     pub fn locks(&self) -> Vec<PathBuf> {
         files(&self.path("run")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "lock")).collect()
     }
+}
+
+/// Runs a command to its end.
+pub async fn finish(mut command: Command) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    tokio::time::timeout(PATIENCE, command.output()).await.expect("the command ends").unwrap()
+}
+
+/// What a command wrote to one of its streams.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 /// All files below a directory.
@@ -117,7 +143,8 @@ pub struct Host {
 }
 
 impl Host {
-    async fn start(mut command: Command, state: PathBuf) -> Self {
+    /// Starts a host and waits until it is ready; `state` is its state directory.
+    pub async fn start(mut command: Command, state: &Path) -> Self {
         let mut child = command.spawn().unwrap();
         let stderr = Arc::new(Mutex::new(String::new()));
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -172,11 +199,21 @@ impl Host {
         nix::sys::signal::kill(pid, signal).unwrap();
     }
 
+    /// Everything that the host has started, and what that has started.
+    pub fn tree(&self) -> Vec<u32> {
+        processes::descendants(self.pid).into_iter().map(|process| process.pid).collect()
+    }
+
+    /// Waits for the host's end.
+    pub async fn ended(&mut self) -> std::process::ExitStatus {
+        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the host ends").unwrap()
+    }
+
     /// SIGTERM, exit code 0, and nothing more on stdout than the one line.
     pub async fn stop(mut self) -> String {
-        let tree: Vec<_> = processes::descendants(self.pid).into_iter().map(|process| process.pid).collect();
+        let tree = self.tree();
         self.signal(nix::sys::signal::Signal::SIGTERM);
-        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("the host ends").unwrap();
+        let status = self.ended().await;
         assert_eq!(status.code(), Some(0), "{}", self.log());
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).await.unwrap();

@@ -1,0 +1,366 @@
+//! The command line as people and scripts use it: the real binary, the real agent, the scripted model.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use ahp_types::StateAction;
+use ahp_types::actions::ActionEnvelope;
+use ahp_types::state::{SnapshotState, TurnState};
+use common::{Home, PATIENCE, files, finish, text};
+use hostler_testkit::peer::text_of;
+use hostler_testkit::processes;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use uuid::Uuid;
+
+/// Names the processes of one test: agents inherit it.
+const MARK: &str = "MARK_OF_THE_TEST";
+
+const HI: &str = "Hello from the scripted model. You said: hi";
+
+/// A home whose commands run on the scripted model and leave nothing.
+struct User {
+    home: Home,
+    mark: String,
+}
+
+impl User {
+    fn new() -> Self {
+        Self { home: Home::new(), mark: Uuid::new_v4().to_string() }
+    }
+
+    fn hostler(&self, args: &[&str]) -> Command {
+        let mut command = self.home.hostler(args);
+        command.env("HOSTLER_UPSTREAM", "scripted").env(MARK, &self.mark);
+        command
+    }
+
+    async fn run(&self, args: &[&str]) -> Output {
+        finish(self.hostler(args)).await
+    }
+
+    /// Runs a command that must end with an exit code.
+    async fn expect(&self, code: i32, args: &[&str]) -> (String, String) {
+        let output = self.run(args).await;
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {out}{err}");
+        (out, err)
+    }
+
+    /// No process, no address and no lock of what was run here.
+    fn nothing_is_left(&self) {
+        let marked = |process: &processes::Process| processes::environment(process.pid).concat().contains(&self.mark);
+        let left: Vec<_> = processes::all().into_iter().filter(marked).collect();
+        assert!(left.is_empty(), "{left:#?}");
+        let endpoint = self.home.path("state").join("hostler").join("endpoint.json");
+        assert!(!endpoint.exists());
+        assert!(self.home.locks().is_empty(), "{:?}", self.home.locks());
+    }
+}
+
+/// Reads a command's stdout until it holds a text.
+async fn until_printed(child: &mut Child, wanted: &str) {
+    let stdout = child.stdout.as_mut().unwrap();
+    let mut printed = Vec::new();
+    while !String::from_utf8_lossy(&printed).contains(wanted) {
+        let read = tokio::time::timeout(PATIENCE, stdout.read_buf(&mut printed)).await.expect("output comes").unwrap();
+        assert_ne!(read, 0, "it ended after {:?}", String::from_utf8_lossy(&printed));
+    }
+}
+
+fn interrupt(child: &Child) {
+    let pid = i32::try_from(child.id().unwrap()).unwrap();
+    kill(Pid::from_raw(pid), Signal::SIGINT).unwrap();
+}
+
+async fn exit_code(child: &mut Child) -> Option<i32> {
+    tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap().code()
+}
+
+#[tokio::test]
+async fn run_prints_the_answer_with_a_host_of_its_own_and_leaves_nothing() {
+    let user = User::new();
+    let (out, err) = user.expect(0, &["run", "hi"]).await;
+    assert_eq!((out.as_str(), err.as_str()), (HI, ""));
+    user.nothing_is_left();
+    // What was said is kept, and the next command is another host on the same state.
+    let (out, _) = user.expect(0, &["run", "hi"]).await;
+    assert_eq!(out, HI);
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn run_uses_the_host_that_is_there() {
+    let user = User::new();
+    let host = user.home.serve("native").await;
+    let (out, _) = user.expect(0, &["run", "hi"]).await;
+    assert_eq!(out, HI);
+    assert_eq!(host.agents().len(), 1, "the running host has started the agent");
+    let peer = host.peer().await;
+    let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    assert_eq!(list["items"].as_array().unwrap().len(), 1);
+    assert_eq!(list["items"][0]["title"], "hi");
+    assert!(user.home.path("state").join("hostler").join("endpoint.json").exists());
+    host.stop().await;
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn run_with_json_prints_one_envelope_per_line_up_to_the_turns_end() {
+    let user = User::new();
+    let (out, err) = user.expect(0, &["run", "--json", "!think Hm.\n!say one two"]).await;
+    assert_eq!(err, "");
+    let envelopes: Vec<ActionEnvelope> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(text_of(&envelopes), "one two");
+    let numbers: Vec<_> = envelopes.iter().map(|envelope| envelope.server_seq).collect();
+    assert!(numbers.is_sorted(), "{numbers:?}");
+    assert!(matches!(envelopes.last().unwrap().action, StateAction::ChatTurnComplete(_)), "{envelopes:#?}");
+}
+
+#[tokio::test]
+async fn run_with_a_dash_reads_the_message_from_stdin() {
+    let user = User::new();
+    let mut command = user.hostler(&["run", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("!say from a pipe\n".as_bytes()).await.unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "from a pipe"));
+}
+
+#[tokio::test]
+async fn run_works_in_the_directory_that_it_is_given() {
+    let user = User::new();
+    let project = user.home.path("home").join("a project");
+    std::fs::create_dir(&project).unwrap();
+    let host = user.home.serve("native").await;
+    user.expect(0, &["run", "--cwd", project.to_str().unwrap(), "hi"]).await;
+    let agent = std::fs::read_link(format!("/proc/{}/cwd", host.agent().pid)).unwrap();
+    assert_eq!(agent, project.canonicalize().unwrap());
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn one_interrupt_cancels_the_turn_and_others_see_it() {
+    let user = User::new();
+    let host = user.home.serve("native").await;
+    let mut child = user.hostler(&["run", "!say begun\n!hang"]).stdout(Stdio::piped()).spawn().unwrap();
+    until_printed(&mut child, "begun").await;
+    interrupt(&child);
+    assert_eq!(exit_code(&mut child).await, Some(130));
+
+    let peer = host.peer().await;
+    let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    let session = list["items"][0]["resource"].as_str().unwrap();
+    let SnapshotState::Session(session) = peer.snapshot(session).await else { panic!("a session") };
+    let chat = peer.chat(&session.default_chat.unwrap()).await;
+    assert!(chat.active_turn.is_none());
+    assert_eq!(chat.turns[0].state, TurnState::Cancelled);
+    assert_eq!(host.agents().len(), 1, "the agent survives an interrupt");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_of_a_command_with_its_own_host_leaves_nothing() {
+    let user = User::new();
+    let mut child = user.hostler(&["run", "!say begun\n!hang"]).stdout(Stdio::piped()).spawn().unwrap();
+    until_printed(&mut child, "begun").await;
+    interrupt(&child);
+    assert_eq!(exit_code(&mut child).await, Some(130));
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_upstream_is_code_4() {
+    let user = User::new();
+    let (out, err) = user.expect(4, &["run", "!error 401 Who are you?"]).await;
+    assert_eq!(out, "");
+    assert!(err.contains("HOSTLER_UPSTREAM_KEY"), "{err}");
+    user.expect(1, &["run", "!error 400 What?"]).await;
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn a_missing_agent_is_code_3_and_the_sentence_says_how_to_get_it() {
+    let user = User::new();
+    for args in [&["run", "hi"][..], &["serve", "--listen", "127.0.0.1:0"], &["doctor"]] {
+        let mut command = user.hostler(args);
+        command.env("XDG_CACHE_HOME", user.home.path("cache")).env("PATH", user.home.path("bin"));
+        let output = finish(command).await;
+        let said = text(&output.stdout) + &text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
+        assert!(said.contains("hostler agents install claude"), "{args:?}: {said}");
+    }
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn a_wrong_command_line_is_code_2_and_the_sentence_says_what_is_wrong() {
+    let user = User::new();
+    for (args, word) in [
+        (&["run"][..], "PROMPT"),
+        (&["run", " "], "empty"),
+        (&["run", "--cwd", "nowhere", "hi"], "nowhere"),
+        (&["run", "--colour", "hi"], "--colour"),
+        (&["serve", "--listen", "everywhere"], "--listen"),
+        (&["serve", "--listen", "0.0.0.0:0", "--no-token"], "loopback"),
+        (&["serve", "--token", "a", "--no-token"], "exclude each other"),
+        (&["serve", "--upstream", "abacus"], "anthropic"),
+        (&["--config", "nowhere.toml", "doctor"], "nowhere.toml"),
+        (&["agents", "install", "somebody"], "somebody"),
+        (&["dance"], "dance"),
+    ] {
+        let (out, err) = user.expect(2, args).await;
+        assert_eq!(out, "", "{args:?}");
+        assert!(err.contains(word), "{args:?}: {err}");
+    }
+    assert!(files(&user.home.path("state")).is_empty());
+}
+
+#[tokio::test]
+async fn serve_keeps_its_token_private_and_its_state_directory_to_itself() {
+    let user = User::new();
+    let host = user.home.serve("native").await;
+    let token = host.token().to_owned();
+    let state = user.home.path("state").join("hostler");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&state), mode(&state.join("token")), mode(&state.join("endpoint.json"))), (0o700, 0o600, 0o600));
+
+    let (out, err) = user.expect(1, &["serve", "--listen", "127.0.0.1:0"]).await;
+    assert_eq!(out, "");
+    assert!(err.contains(&host.pid.to_string()) && err.trim_end().ends_with('.'), "{err}");
+
+    let log = host.stop().await;
+    assert!(log.contains(state.join("token").to_str().unwrap()) && !log.contains(&token), "{log}");
+    let again = user.home.serve("native").await;
+    assert_eq!(again.token(), token, "the token is made once");
+    again.stop().await;
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn serve_lets_nobody_in_without_the_token() {
+    let user = User::new();
+    let host = user.home.serve("native").await;
+    let address = format!("ws://127.0.0.1:{}/", host.port);
+    for url in [address.clone(), format!("{address}?tkn=wrong"), format!("{address}?tkn=")] {
+        let refusal = tokio_tungstenite::connect_async(&url).await.unwrap_err();
+        let tokio_tungstenite::tungstenite::Error::Http(answer) = refusal else { panic!("{url}: {refusal}") };
+        assert_eq!(answer.status(), 403, "{url}");
+    }
+    host.peer().await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn serve_ends_with_the_stdin_of_whoever_started_it() {
+    let user = User::new();
+    let args = ["serve", "--listen", "127.0.0.1:0", "--exit-on-stdin-eof"];
+    let mut command = user.hostler(&args);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    until_printed(&mut child, "READY:").await;
+    drop(child.stdin.take());
+    assert_eq!(exit_code(&mut child).await, Some(0));
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn the_demo_shows_every_hop_in_order_and_leaves_nothing() {
+    let user = User::new();
+    let (out, err) = user.expect(0, &["demo", "--once"]).await;
+    assert_eq!(err, "");
+    let mut hops: Vec<&str> = out.lines().filter_map(|line| Some(line.split_once('│')?.0.trim())).collect();
+    hops.dedup();
+    let first = ["you", "agent", "gateway", "claude", "gateway", "usage", "turn"];
+    let second = ["you", "gateway", "claude", "gateway", "usage", "turn"];
+    let expected = [&["host", "client", "session"][..], &first, &second, &["agent"]].concat();
+    assert_eq!(hops, expected, "{out}");
+    assert!(out.contains("the same process"), "{out}");
+    user.nothing_is_left();
+    let left: Vec<_> =
+        ["state", "claude", "work", "home"].iter().flat_map(|name| files(&user.home.path(name))).collect();
+    assert!(left.is_empty(), "the demo touches nothing of the user's: {left:?}");
+    let scratch = std::fs::read_dir(user.home.path("run")).unwrap().flatten().map(|entry| entry.file_name());
+    let scratch: Vec<_> = scratch.filter(|name| name.to_string_lossy().starts_with("hostler-demo-")).collect();
+    assert!(scratch.is_empty(), "{scratch:?}");
+}
+
+#[tokio::test]
+async fn agents_and_doctor_tell_what_is_there() {
+    let user = User::new();
+    let (out, _) = user.expect(0, &["agents", "list"]).await;
+    for build in ["native", "js"] {
+        assert!(out.lines().any(|line| line.starts_with("claude") && line.contains(build)), "{out}");
+    }
+    let (out, _) = user.expect(0, &["doctor"]).await;
+    assert!(out.contains("scripted needs no key"), "{out}");
+    let (out, _) = user.expect(0, &["doctor", "--json"]).await;
+    let report: Vec<Value> = serde_json::from_str(&out).unwrap();
+    let checks: Vec<_> = report.iter().filter_map(|finding| finding["check"].as_str()).collect();
+    for check in ["agent", "programs", "upstream", "state", "runtime", "token", "host", "disk"] {
+        assert!(checks.contains(&check), "{check}: {checks:?}");
+    }
+    assert!(files(&user.home.path("state")).is_empty(), "looking changes nothing");
+}
+
+#[tokio::test]
+async fn completions_are_written_for_the_usual_shells() {
+    let user = User::new();
+    for (shell, words) in
+        [("bash", "complete -F _hostler"), ("zsh", "#compdef hostler"), ("fish", "complete -c hostler")]
+    {
+        let (out, _) = user.expect(0, &["completions", shell]).await;
+        assert!(out.contains(words) && out.contains("exit-on-stdin-eof"), "{shell}");
+    }
+    user.expect(2, &["completions", "abacus"]).await;
+}
+
+/// The commands of a page's console blocks. A block that cannot run here is marked `console,ignore`.
+fn console_commands(page: &str) -> Vec<&str> {
+    let mut commands = Vec::new();
+    let mut runs = false;
+    for line in page.lines().map(str::trim_start) {
+        match line.strip_prefix("```") {
+            Some(language) => runs = language == "console",
+            None if runs => commands.extend(line.strip_prefix("$ ").filter(|command| command.starts_with("hostler "))),
+            None => {}
+        }
+    }
+    commands
+}
+
+#[tokio::test]
+async fn the_commands_in_the_documentation_work() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![root.join("README.md")];
+    pages.extend(files(&root.join("docs")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "md")));
+    let mut ran = 0;
+    for page in pages {
+        for line in console_commands(&std::fs::read_to_string(&page).unwrap()) {
+            // Each in a home of its own, on the scripted model, and a host that would serve for ever ends at once.
+            let user = User::new();
+            let command = format!("{}{}", env!("CARGO_BIN_EXE_hostler"), line.trim_start_matches("hostler"));
+            let template = user.hostler(&[]);
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &command]).current_dir(user.home.work()).stdin(Stdio::null()).kill_on_drop(true);
+            for (name, value) in template.as_std().get_envs() {
+                match value {
+                    Some(value) => shell.env(name, value),
+                    None => shell.env_remove(name),
+                };
+            }
+            shell.env("HOSTLER_LISTEN", "127.0.0.1:0").env("HOSTLER_EXIT_ON_STDIN_EOF", "1");
+            let output = finish(shell).await;
+            assert_eq!(output.status.code(), Some(0), "{}: {line}: {}", page.display(), text(&output.stderr));
+            user.nothing_is_left();
+            ran += 1;
+        }
+    }
+    assert!(ran >= 3, "the README shows commands: {ran}");
+}

@@ -1,0 +1,100 @@
+//! A provider's server on loopback: plays scripts, remembers what it was asked, and likes to quote its callers' keys.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use futures::StreamExt as _;
+use hostler_gateway::{AnswerBody, ScriptedUpstream, Upstream as _, UpstreamCall, UpstreamError};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+/// Stands in a script for the key that the caller showed.
+pub const QUOTE: &str = "%KEY%";
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A running server. It ends with its value.
+pub struct ScriptedServer {
+    pub url: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+    task: JoinHandle<()>,
+}
+
+/// What matters of a request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub headers: HeaderMap,
+    pub max_tokens: Option<i64>,
+}
+
+impl Request {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+}
+
+impl ScriptedServer {
+    pub async fn start() -> Self {
+        let requests = Arc::default();
+        let app = Router::new().route("/v1/messages", post(messages)).with_state(Arc::clone(&requests));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { url, requests, task }
+    }
+
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+impl Drop for ScriptedServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn messages(State(requests): State<Arc<Mutex<Vec<Request>>>>, headers: HeaderMap, body: Bytes) -> Response {
+    let json: Value = serde_json::from_slice(&body).unwrap();
+    let call = UpstreamCall {
+        model: json["model"].as_str().unwrap_or_default().to_owned(),
+        stream: json["stream"].as_bool().unwrap_or_default(),
+        body,
+        version: None,
+        betas: Vec::new(),
+        beta_endpoint: false,
+    };
+    let request = Request { headers, max_tokens: json["max_tokens"].as_i64() };
+    let key = request.header("x-api-key").unwrap_or_default().to_owned();
+    requests.lock().unwrap().push(request);
+    answer(call, key).await.unwrap_or_else(|(status, body)| (status, [JSON], body).into_response())
+}
+
+async fn answer(call: UpstreamCall, key: String) -> Result<Response, (StatusCode, Bytes)> {
+    let quote = move |bytes: Bytes| match std::str::from_utf8(&bytes) {
+        Ok(text) if text.contains(QUOTE) => Bytes::from(text.replace(QUOTE, &key)),
+        _ => bytes,
+    };
+    let refused = |error| match error {
+        UpstreamError::Refused(refusal) => (refusal.status, quote(refusal.body)),
+        error => (StatusCode::BAD_GATEWAY, error.to_string().into()),
+    };
+    match ScriptedUpstream.messages(call).await.map_err(&refused)?.body {
+        AnswerBody::Whole(body) => Ok(([JSON], quote(body)).into_response()),
+        AnswerBody::Events(events) => {
+            // A script that begins with an error is refused by status.
+            let mut events = events.peekable();
+            if let Some(Err(error)) = Pin::new(&mut events).next_if(Result::is_err).await {
+                return Err(refused(error));
+            }
+            let events = events.map(move |chunk| chunk.map(&quote));
+            Ok(([("content-type", "text/event-stream")], Body::from_stream(events)).into_response())
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Secrets are planted, everything that can be done is done, and then every place is searched.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::path::Path;
+
+use ahp_types::StateAction;
+use common::upstream::{QUOTE, ScriptedServer};
+use common::{BUILDS, Home, Host, files, finish, text};
+use hostler_testkit::peer::{Peer, SessionUris, is_end};
+use hostler_testkit::processes;
+use rustix::thread::{CapabilitySet, capabilities, remove_capability_from_bounding_set, set_capabilities};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// The texts that must not be where they do not belong.
+struct Secrets {
+    /// The upstream's key.
+    key: String,
+    /// What clients show to the host.
+    token: String,
+    /// What the agent shows to the gateway.
+    bearer: String,
+    /// What the user wrote: private, but the host has to keep it.
+    prompt: String,
+}
+
+impl Secrets {
+    /// Nothing of it may be in a log or in a program's output.
+    fn are_not_in(&self, place: &str, text: &[u8]) {
+        self.credentials_are_not_in(place, text);
+        assert!(!contains(text, &self.prompt), "the user's words are in {place}: {}", around(text, &self.prompt));
+    }
+
+    /// Journals and transcripts hold the user's words, but no credential.
+    fn credentials_are_not_in(&self, place: &str, text: &[u8]) {
+        for (what, secret) in [("upstream's key", &self.key), ("token", &self.token), ("bearer", &self.bearer)] {
+            assert!(!contains(text, secret), "the {what} is in {place}: {}", around(text, secret));
+        }
+    }
+
+    fn are_not_in_files(&self, home: &Home) {
+        let token_file = home.path("state").join("hostler").join("token");
+        let files = files(home.root());
+        assert!(files.iter().any(|path| path.extension().is_some_and(|end| end == "jsonl")), "there is a transcript");
+        let mut prompts = 0;
+        for path in files {
+            let Ok(bytes) = std::fs::read(&path) else { continue };
+            prompts += usize::from(contains(&bytes, &self.prompt));
+            if path == token_file {
+                assert_eq!(text(&bytes).trim(), self.token);
+                continue;
+            }
+            self.credentials_are_not_in(&path.display().to_string(), &bytes);
+        }
+        assert!(prompts >= 2, "the search finds what is there: journal and transcript hold the user's words");
+    }
+
+    /// The agent alone has its bearer, in its environment alone.
+    fn are_not_in_processes(&self, host: &Host) {
+        let agent = host.agent().pid;
+        let tree = processes::descendants(host.pid);
+        assert!(tree.len() >= 2, "a supervisor and an agent: {tree:#?}");
+        for process in tree {
+            let place = format!("the command line of {}", process.pid);
+            self.are_not_in(&place, process.command.as_bytes());
+            let environment = processes::environment(process.pid).join("\n");
+            assert!(!contains(environment.as_bytes(), &self.key), "the key is in the environment of {process:?}");
+            assert!(!contains(environment.as_bytes(), &self.token), "the token is in the environment of {process:?}");
+            assert_eq!(process.pid == agent, environment.contains(&self.bearer), "the bearer and {process:?}");
+        }
+        let own = std::fs::read(format!("/proc/{}/cmdline", host.pid)).unwrap();
+        self.are_not_in("the host's command line", &own);
+    }
+}
+
+fn contains(text: &[u8], secret: &str) -> bool {
+    assert!(secret.len() > 16, "a text that is found by chance proves nothing");
+    String::from_utf8_lossy(text).contains(secret)
+}
+
+fn around(text: &[u8], secret: &str) -> String {
+    let text = String::from_utf8_lossy(text);
+    let (before, after) = text.split_once(secret).unwrap_or_default();
+    let before: Vec<char> = before.chars().rev().take(300).collect();
+    let after: String = after.chars().take(100).collect();
+    format!("…{}SECRET{after}…", before.into_iter().rev().collect::<String>())
+}
+
+/// A turn of the plain kind, and one for every way in which the upstream can quote the key.
+async fn talk(peer: &mut Peer, uris: &SessionUris, prompt: &str) {
+    let answer = peer.ask(&uris.chat, &format!("please repeat: {prompt}")).await;
+    assert!(answer.contains(prompt), "{answer}");
+    for status in [400, 401, 403, 500] {
+        peer.say(&uris.chat, &format!("!error {status} Your key {QUOTE} is not worth {prompt}.")).await;
+        let envelopes = peer.until(&uris.chat, is_end).await;
+        let StateAction::ChatError(_) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
+    }
+    // In the middle of a stream an error is an event; how the agent goes on from there is its own business.
+    peer.say(&uris.chat, &format!("!say I was about to\n!error 400 when {QUOTE} came, {prompt}.")).await;
+    peer.until(&uris.chat, is_end).await;
+    let answer = peer.ask(&uris.chat, "well again").await;
+    assert!(answer.contains("well again"), "{answer}");
+}
+
+/// Everything that a client can see.
+async fn seen(peer: &Peer, uris: &SessionUris) -> String {
+    let mut all = format!("{:?}", peer.heard);
+    for channel in ["ahp-root://", &uris.session, &uris.chat] {
+        all.push_str(&serde_json::to_string(&peer.snapshot(channel).await).unwrap());
+    }
+    let list: Value = peer.client.request("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    all + &list.to_string()
+}
+
+async fn planted(variable: &str) {
+    for build in BUILDS {
+        let upstream = ScriptedServer::start().await;
+        let home = Home::new();
+        // The agent tries again for minutes unless it is told otherwise; once is enough to see how that looks.
+        home.configure("[agent.env]\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n");
+        let key = format!("sk-planted-{}", Uuid::new_v4());
+        let prompt = format!("my-own-words-{}", Uuid::new_v4());
+        let env = [
+            (variable, key.as_str()),
+            ("HOSTLER_LOG", "trace"),
+            ("HOSTLER_UPSTREAM", "anthropic"),
+            ("HOSTLER_UPSTREAM_URL", upstream.url.as_str()),
+            ("HOSTLER_CLAUDE", build),
+        ];
+        let host = home.serve_with(&[], &env).await;
+        let mut peer = host.peer().await;
+        let uris = peer.create(&home.work()).await;
+        talk(&mut peer, &uris, &prompt).await;
+        for request in upstream.requests() {
+            assert_eq!(request.header("x-api-key"), Some(key.as_str()), "{build}: the upstream knows its caller");
+            assert_eq!(request.header("authorization"), None, "{build}: the agent's bearer stays here");
+        }
+
+        let environment = processes::environment(host.agent().pid);
+        let bearer = environment.iter().find_map(|entry| entry.strip_prefix("ANTHROPIC_AUTH_TOKEN=")).unwrap();
+        let secrets = Secrets { key: key.clone(), token: host.token().to_owned(), bearer: bearer.to_owned(), prompt };
+        secrets.are_not_in_processes(&host);
+        let seen = seen(&peer, &uris).await;
+        assert!(seen.contains("[redacted]"), "{build}: the upstream did quote the key");
+        secrets.credentials_are_not_in("what clients see", seen.as_bytes());
+
+        // Other commands, on this host and on one of their own.
+        let private = home.path("private");
+        let of_this_host = home.path("state");
+        for (state, args, code) in [
+            (&of_this_host, &["doctor", "--json"][..], 0),
+            (&of_this_host, &["doctor"], 0),
+            (&of_this_host, &["agents", "list"], 0),
+            (&of_this_host, &["run", "!say fine"], 0),
+            (&of_this_host, &["run", "--json", &format!("!error 401 Your key {QUOTE} is bad.")], 4),
+            (&private, &["run", &format!("!error 401 Your key {QUOTE} is bad.")], 4),
+            (&private, &["run", &format!("!think {}\n!say fine", secrets.prompt)], 0),
+        ] {
+            let mut command = home.hostler(args);
+            command.envs(env).env("XDG_STATE_HOME", state);
+            let output = finish(command).await;
+            assert_eq!(output.status.code(), Some(code), "{build} {args:?}: {}", text(&output.stderr));
+            secrets.are_not_in(&format!("stderr of {args:?}"), &output.stderr);
+            secrets.credentials_are_not_in(&format!("stdout of {args:?}"), &output.stdout);
+        }
+        let private_token = std::fs::read_to_string(private.join("hostler").join("token")).unwrap();
+        assert_ne!(private_token.trim(), secrets.token);
+
+        secrets.are_not_in_files(&home);
+        let log = host.stop().await;
+        assert!(log.contains("INFO") && log.contains("the upstream call failed"), "{build}: this is the log");
+        secrets.are_not_in("the host's log", log.as_bytes());
+        secrets.are_not_in_files(&home);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_own_variable_for_the_key_reaches_the_upstream_and_nobody_else() {
+    planted("HOSTLER_UPSTREAM_KEY").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_providers_usual_variable_for_the_key_reaches_the_upstream_and_nobody_else() {
+    planted("ANTHROPIC_API_KEY").await;
+}
+
+/// Who may trace every process can read everything, whatever a process hides. This thread and what it starts give that
+/// right up; an ordinary user has none to give.
+fn give_up_tracing() {
+    let mut own = capabilities(None).unwrap();
+    for right in [CapabilitySet::SYS_PTRACE, CapabilitySet::PERFMON, CapabilitySet::SYS_ADMIN] {
+        if own.effective.contains(right) {
+            remove_capability_from_bounding_set(right).unwrap();
+        }
+        own.effective.remove(right);
+        own.permitted.remove(right);
+    }
+    set_capabilities(None, own).unwrap();
+}
+
+// One thread: rights are a thread's own, and this one starts the host.
+#[tokio::test(flavor = "current_thread")]
+async fn the_hosts_environment_cannot_be_read_by_other_programs_of_the_same_user() {
+    give_up_tracing();
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let mut peer = host.peer().await;
+    let uris = peer.create(&home.work()).await;
+    peer.ask(&uris.chat, "hi").await;
+    let file = |pid: u32, name: &str| Path::new("/proc").join(pid.to_string()).join(name);
+    let agent = std::fs::read(file(host.agent().pid, "environ")).unwrap();
+    assert!(!agent.is_empty(), "an ordinary process can be read");
+    let environment = std::fs::read(file(host.pid, "environ")).unwrap_err();
+    assert_eq!(environment.kind(), std::io::ErrorKind::PermissionDenied);
+    let memory = std::fs::File::open(file(host.pid, "mem")).unwrap_err();
+    assert_eq!(memory.kind(), std::io::ErrorKind::PermissionDenied);
+    host.stop().await;
+}

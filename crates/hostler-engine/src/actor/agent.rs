@@ -237,7 +237,12 @@ impl Actor {
             });
             return;
         }
+        // Known before it is announced: whoever hears of the session may ask for its agent.
+        let ConnectionFacts { pid, version } = opened.facts.clone();
+        let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
+        self.host.agent_is_there(&self.session.uri, status);
         if let Err(error) = self.announce().await {
+            self.host.agent_gone(&self.session.uri);
             opened.connection.close(CloseMode::Now).await;
             self.agent.state = AgentState::None;
             self.flush(&mut vec![activity(None)]).await;
@@ -252,10 +257,7 @@ impl Actor {
 
     fn go_live(&mut self, opened: Opened) {
         let AgentState::Opening { model, lease, .. } = std::mem::take(&mut self.agent.state) else { return };
-        let Opened { connection, events, facts } = opened;
-        let ConnectionFacts { pid, version } = facts;
-        self.host
-            .agent_is_there(&self.session.uri, AgentStatus { session: self.session.uri.to_string(), pid, version });
+        let Opened { connection, events, .. } = opened;
         self.agent.state = AgentState::Live(Live { connection: connection.into(), events, model, lease });
     }
 

@@ -35,7 +35,7 @@ async fn main() {
     let agent = processes::agents(host.pid).pop().expect("an agent");
     let launch = Launch::like(agent.pid, &model.url);
     let mut direct = Direct::start(&launch, &home.path("work")).await;
-    direct.turn("first 1").await;
+    direct.turn("@burst=1").await;
 
     let mut rows = Vec::new();
     rows.extend(cold(&mut client, &home, &launch).await);
@@ -48,7 +48,7 @@ async fn main() {
 
 async fn hosted_first(client: &mut Raw, chat: &str) -> f64 {
     let sent = Instant::now();
-    client.say(chat, "first 1").await;
+    client.say(chat, "@burst=1").await;
     let (at, _) = client.action("chat/delta").await;
     client.action("chat/turnComplete").await;
     ms(sent, at)
@@ -68,7 +68,7 @@ async fn cold(client: &mut Raw, home: &Home, launch: &Launch) -> Vec<Row> {
 
         let started = Instant::now();
         let mut agent = Direct::start(launch, &home.path("work")).await;
-        let (at, _) = agent.turn("first 1").await;
+        let (at, _) = agent.turn("@burst=1").await;
         direct.push(ms(started, at));
         agent.stop().await;
     }
@@ -81,7 +81,7 @@ async fn warm(client: &mut Raw, chat: &str, direct: &mut Direct) -> Vec<Row> {
     for _ in 0..WARM {
         hosted.push(hosted_first(client, chat).await);
         let sent = Instant::now();
-        let (at, _) = direct.turn("first 1").await;
+        let (at, _) = direct.turn("@burst=1").await;
         alone.push(ms(sent, at));
     }
     vec![row("turn start to first delta, warm", "ms", median(&hosted), median(&alone), Some(33.0))]
@@ -90,7 +90,7 @@ async fn warm(client: &mut Raw, chat: &str, direct: &mut Direct) -> Vec<Row> {
 /// From the model's writing of a delta to its arrival.
 async fn latency(client: &mut Raw, chat: &str, direct: &mut Direct, model: &Model) -> Vec<Row> {
     model.forget();
-    client.say(chat, &format!("paced {PACED}")).await;
+    client.say(chat, &format!("@paced={PACED}")).await;
     let mut hosted = Vec::new();
     while hosted.len() < PACED {
         let (at, action) = client.action("chat/delta").await;
@@ -104,7 +104,7 @@ async fn latency(client: &mut Raw, chat: &str, direct: &mut Direct, model: &Mode
     }
     client.action("chat/turnComplete").await;
     model.forget();
-    let arrivals = direct.arrivals(&format!("paced {PACED}")).await;
+    let arrivals = direct.arrivals(&format!("@paced={PACED}")).await;
     let alone: Vec<_> = arrivals.iter().enumerate().map(|(n, at)| ms(model.sent(n), *at)).collect();
     vec![
         row("model delta to subscriber, p50", "ms", median(&hosted), median(&alone), Some(0.45)),
@@ -115,7 +115,7 @@ async fn latency(client: &mut Raw, chat: &str, direct: &mut Direct, model: &Mode
 /// A whole answer of many deltas, as fast as it goes.
 async fn burst(client: &mut Raw, chat: &str, direct: &mut Direct) -> Vec<Row> {
     let (mut hosted, mut alone) = (Vec::new(), Vec::new());
-    let prompt = format!("first {BURST}");
+    let prompt = format!("@burst={BURST}");
     for _ in 0..BURSTS {
         let sent = Instant::now();
         client.say(chat, &prompt).await;

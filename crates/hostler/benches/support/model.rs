@@ -66,19 +66,16 @@ async fn serve(stream: TcpStream, log: Arc<Mutex<Vec<Instant>>>) {
     }
 }
 
-/// The last `first N` or `paced N` in the request says what is wanted.
+/// The last `@burst=N` or `@paced=N` in the request says what is wanted.
 fn wanted(body: &str) -> (usize, bool) {
-    let number = |from: usize, word: &str| {
-        let digits: String = body
-            .chars()
-            .skip(body.get(..from).map_or(0, |head| head.chars().count()) + word.len())
-            .take_while(char::is_ascii_digit)
-            .collect();
-        digits.parse().unwrap_or(1)
+    let last = |word: &str| {
+        let (before, after) = body.rsplit_once(word)?;
+        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+        Some((before.len(), digits.parse().unwrap_or(1)))
     };
-    match (body.rfind("first "), body.rfind("paced ")) {
-        (first, Some(paced)) if first.is_none_or(|first| first < paced) => (number(paced, "paced "), true),
-        (Some(first), _) => (number(first, "first "), false),
+    match (last("@burst="), last("@paced=")) {
+        (burst, Some((at, count))) if burst.is_none_or(|(other, _)| other < at) => (count, true),
+        (Some((_, count)), _) => (count, false),
         _ => (1, false),
     }
 }

@@ -39,12 +39,12 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         });
     }
     let run = Run::begin(&std::env::temp_dir())?;
-    steps.step("tests", Then::GoOn, || tests(&workspace, &run, filter));
     if filter.is_none() {
         steps.step("doctests", Then::GoOn, || {
             succeed(run.mark(workspace.cargo().args(["test", "--workspace", "--doc", "--quiet"])))
         });
     }
+    steps.step("tests", Then::GoOn, || tests(&workspace, &run, filter));
     steps.step("leaks", Then::GoOn, || run.check());
     Ok(steps.finish())
 }

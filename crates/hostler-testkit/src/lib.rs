@@ -1,5 +1,6 @@
 //! Test kit: fake agent, AHP client transports, process and secret checks.
 
+#![forbid(unsafe_code)]
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,

@@ -89,6 +89,26 @@ pub enum CatalogueChange {
     },
 }
 
+/// A session as it is after a batch, so that nothing before it is needed to bring it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotRow {
+    /// The session without its ended turns, as JSON that the engine writes and reads.
+    pub body: String,
+    /// Turns that ended and are not stored yet.
+    pub turns: Vec<TurnRow>,
+}
+
+/// A turn that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnRow {
+    /// The chat that it belongs to.
+    pub chat: Arc<str>,
+    /// Its place in the chat, from 0.
+    pub position: usize,
+    /// The turn as JSON.
+    pub body: String,
+}
+
 /// Runs in sequence order, under the sequencer's lock, with the last number that was given out. Must be quick.
 pub(crate) type Then = Box<dyn FnOnce(u64) + Send>;
 
@@ -100,6 +120,8 @@ pub struct Batch {
     pub(crate) entries: Vec<Entry>,
     pub(crate) records: Vec<HostRecord>,
     pub(crate) catalogue: Option<CatalogueChange>,
+    pub(crate) snapshot: Option<SnapshotRow>,
+    pub(crate) client: Option<(String, i64)>,
     pub(crate) then: Option<Then>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
 }
@@ -107,7 +129,17 @@ pub struct Batch {
 impl Batch {
     /// An empty batch of a session (or of the root, with `None`).
     pub fn new(session: Option<Arc<str>>, durability: Durability) -> Self {
-        Self { session, durability, entries: Vec::new(), records: Vec::new(), catalogue: None, then: None, done: None }
+        Self {
+            session,
+            durability,
+            entries: Vec::new(),
+            records: Vec::new(),
+            catalogue: None,
+            snapshot: None,
+            client: None,
+            then: None,
+            done: None,
+        }
     }
 
     /// Adds an action.
@@ -134,6 +166,18 @@ impl Batch {
         self
     }
 
+    /// Adds the session's state after this batch.
+    pub fn snapshot(mut self, snapshot: SnapshotRow) -> Self {
+        self.snapshot = Some(snapshot);
+        self
+    }
+
+    /// Notes that a client was here at this time (milliseconds since the epoch).
+    pub fn client(mut self, id: String, seen_ms: i64) -> Self {
+        self.client = Some((id, seen_ms));
+        self
+    }
+
     /// Runs `then` right after this batch's publication, before anything later is published.
     pub fn then(mut self, then: impl FnOnce(u64) + Send + 'static) -> Self {
         self.then = Some(Box::new(then));
@@ -151,8 +195,8 @@ impl fmt::Debug for Batch {
     }
 }
 
-/// How many wire encodings of one envelope are kept: one for each protocol version that may be spoken.
-const FRAME_SLOTS: usize = 2;
+/// How many wire encodings of one envelope are kept: for each protocol version, plain and compressed.
+const FRAME_SLOTS: usize = 4;
 
 /// A numbered action on its way to the subscribers.
 #[derive(Debug)]
@@ -195,6 +239,24 @@ impl Published {
             rejection: self.rejection.clone(),
             frames: Default::default(),
         }
+    }
+
+    /// An envelope that was read back from the journal.
+    pub fn stored(
+        seq: u64,
+        channel: Arc<str>,
+        action: StateAction,
+        json: Arc<str>,
+        origin: Option<ActionOrigin>,
+    ) -> Self {
+        let entry = Entry { channel, action: Arc::new(action), json, origin, rejection: None };
+        Self::new(seq, entry)
+    }
+
+    /// About how much memory it takes.
+    pub fn size(&self) -> usize {
+        // The action itself, its JSON, and a frame that most envelopes get.
+        self.action_json.len() * 3 + self.channel.len() + 256
     }
 
     /// The wire frame in a protocol layer's `slot`, made by whoever needs it first and shared by all others.

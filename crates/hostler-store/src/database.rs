@@ -12,8 +12,9 @@ use crate::StoreError;
 pub(crate) const FILE: &str = "hostler.db";
 
 /// Append only: a migration that was released is never edited.
-const MIGRATIONS: &[M<'static>] = &[M::up(
-    "CREATE TABLE reserved (only INTEGER PRIMARY KEY CHECK (only = 1), until INTEGER NOT NULL);
+const MIGRATIONS: &[M<'static>] = &[
+    M::up(
+        "CREATE TABLE reserved (only INTEGER PRIMARY KEY CHECK (only = 1), until INTEGER NOT NULL);
      INSERT INTO reserved VALUES (1, 0);
 
      CREATE TABLE sessions (
@@ -39,16 +40,41 @@ const MIGRATIONS: &[M<'static>] = &[M::up(
          client_seq INTEGER
      );
      CREATE INDEX journal_of_channel ON journal (channel, seq);",
-)];
+    ),
+    M::up(
+        "-- Rows up to this number may be missing: whoever saw less gets a snapshot.
+         ALTER TABLE reserved ADD COLUMN replay_from INTEGER NOT NULL DEFAULT 0;
+
+         -- A session without its ended turns, as it was at a number; the rows after it complete it.
+         CREATE TABLE snapshots (
+             session TEXT PRIMARY KEY,
+             seq INTEGER NOT NULL,
+             body TEXT NOT NULL
+         );
+         CREATE TABLE turns (
+             chat TEXT NOT NULL,
+             position INTEGER NOT NULL,
+             session TEXT NOT NULL,
+             body TEXT NOT NULL,
+             PRIMARY KEY (chat, position)
+         ) WITHOUT ROWID;
+
+         -- What was written until when, for retention.
+         CREATE TABLE marks (seq INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, bytes INTEGER NOT NULL);
+
+         CREATE TABLE clients (id TEXT PRIMARY KEY, seen_ms INTEGER NOT NULL);
+         CREATE INDEX journal_of_client ON journal (client, client_seq) WHERE client IS NOT NULL;",
+    ),
+];
 
 /// Opens the file for the writer, creating or migrating it.
-pub(crate) fn open_writer(dir: &Path) -> Result<Connection, StoreError> {
+pub(crate) fn open_writer(dir: &Path, full: bool) -> Result<Connection, StoreError> {
     let mut db = Connection::open(dir.join(FILE))?;
     restrict(&dir.join(FILE));
     db.busy_timeout(Duration::from_secs(5))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
-    // What `kill -9` may not lose is in the operating system's hands after a commit; power loss is another matter.
-    db.pragma_update(None, "synchronous", "NORMAL")?;
+    // What `kill -9` may not lose is in the operating system's hands after a commit; power loss takes a sync each.
+    db.pragma_update(None, "synchronous", if full { "FULL" } else { "NORMAL" })?;
     db.pragma_update(None, "temp_store", "MEMORY")?;
     db.set_prepared_statement_cache_capacity(32);
     Migrations::from_slice(MIGRATIONS).to_latest(&mut db)?;
@@ -75,3 +101,36 @@ fn restrict(path: &Path) {
 
 #[cfg(not(unix))]
 fn restrict(_path: &Path) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_migration_leads_on_from_the_one_before_it() {
+        assert_eq!(Migrations::from_slice(MIGRATIONS).validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_database_of_the_first_version_is_brought_up_to_date_and_keeps_its_rows() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        Migrations::from_slice(MIGRATIONS).to_version(&mut old, 1).unwrap();
+        old.execute("INSERT INTO sessions VALUES ('claude:/1', 1, '{}')", []).unwrap();
+        drop(old);
+        let db = open_writer(dir.path(), false).unwrap();
+        let uri: String = db.query_row("SELECT uri FROM sessions", [], |row| row.get(0)).unwrap();
+        assert_eq!(uri, "claude:/1");
+        assert_eq!(db.query_row("SELECT replay_from FROM reserved", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_database_of_a_newer_version_is_refused_and_untouched() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(open_writer(dir.path(), false).unwrap());
+        let db = Connection::open(dir.path().join(FILE)).unwrap();
+        db.pragma_update(None, "user_version", 99).unwrap();
+        drop(db);
+        assert!(matches!(open_writer(dir.path(), false), Err(StoreError::TooNew)));
+    }
+}

@@ -12,10 +12,12 @@ mod batch;
 mod database;
 mod error;
 mod reader;
+mod retention;
 mod sequencer;
 mod writer;
 
-pub use batch::{Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher};
+pub use batch::{Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, TurnRow};
 pub use error::StoreError;
-pub use reader::{JournalRow, StoredSession};
-pub use sequencer::{Sequencer, Store, StoreOptions};
+pub use reader::{JournalRow, StoredSession, StoredState};
+pub use retention::Retention;
+pub use sequencer::{Life, Sequencer, Store, StoreOptions};

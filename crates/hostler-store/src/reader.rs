@@ -1,7 +1,7 @@
 //! Reading back what was stored.
 
 use ahp_types::ActionOrigin;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::StoreError;
 
@@ -48,25 +48,94 @@ pub(crate) fn sessions(db: &Connection) -> Result<Vec<StoredSession>, StoreError
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
 
-pub(crate) fn journal(db: &Connection, session: &str) -> Result<Vec<JournalRow>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT j.seq, c.uri, j.kind, j.body, j.client, j.client_seq
-         FROM journal j JOIN channels c ON c.id = j.channel
-         WHERE c.session = ?1 ORDER BY j.seq",
-    )?;
-    let rows = statement.query_map(params![session], |row| {
-        let seq: i64 = row.get(0)?;
-        let seq = u64::try_from(seq).unwrap_or_default();
-        let channel = row.get(1)?;
-        let json = row.get(3)?;
-        let kind: i64 = row.get(2)?;
-        if kind == 1 {
-            return Ok(JournalRow::Record { seq, channel, json });
+/// What is stored of a session.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct StoredState {
+    /// The last snapshot's JSON.
+    pub snapshot: Option<String>,
+    /// The ended turns that the snapshot leaves out, in order, as JSON.
+    pub turns: Vec<String>,
+    /// The journal after the snapshot; all of it, if there is none.
+    pub rows: Vec<JournalRow>,
+}
+
+const COLUMNS: &str = "SELECT j.seq, c.uri, j.kind, j.body, j.client, j.client_seq
+     FROM journal j JOIN channels c ON c.id = j.channel";
+
+pub(crate) fn session(db: &Connection, session: &str) -> Result<StoredState, StoreError> {
+    // One transaction, so that a commit in between cannot show half of itself.
+    let tx = db.unchecked_transaction()?;
+    let snapshot: Option<(i64, String)> = tx
+        .prepare_cached("SELECT seq, body FROM snapshots WHERE session = ?1")?
+        .query_row(params![session], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let after = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
+    let turns = tx
+        .prepare_cached("SELECT body FROM turns WHERE session = ?1 ORDER BY chat, position")?
+        .query_map(params![session], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    let rows = tx
+        .prepare_cached(&format!("{COLUMNS} WHERE c.session = ?1 AND j.seq > ?2 ORDER BY j.seq"))?
+        .query_map(params![session, after], row)?
+        .collect::<Result<_, _>>()?;
+    Ok(StoredState { snapshot: snapshot.map(|(_, body)| body), turns, rows })
+}
+
+pub(crate) fn actions(
+    db: &Connection,
+    after: u64,
+    until: u64,
+    channels: &[String],
+) -> Result<Vec<JournalRow>, StoreError> {
+    let mut statement =
+        db.prepare_cached(&format!("{COLUMNS} WHERE c.uri = ?1 AND j.seq > ?2 AND j.seq <= ?3 AND j.kind = 0"))?;
+    let (after, until) = (sql(after), sql(until));
+    let mut rows = Vec::new();
+    for channel in channels {
+        for found in statement.query_map(params![channel, after, until], row)? {
+            rows.push(found?);
         }
-        let client: Option<String> = row.get(4)?;
-        let client_seq: Option<i64> = row.get(5)?;
-        let origin = client.zip(client_seq).map(|(client_id, client_seq)| ActionOrigin { client_id, client_seq });
-        Ok(JournalRow::Action { seq, channel, json, origin })
-    })?;
+    }
+    rows.sort_by_key(JournalRow::seq);
+    Ok(rows)
+}
+
+pub(crate) fn dispatched(db: &Connection, client: &str, client_seq: i64) -> Result<Option<JournalRow>, StoreError> {
+    db.prepare_cached(&format!("{COLUMNS} WHERE j.client = ?1 AND j.client_seq = ?2 ORDER BY j.seq DESC LIMIT 1"))?
+        .query_row(params![client, client_seq], row)
+        .optional()
+        .map_err(StoreError::from)
+}
+
+pub(crate) fn clients(db: &Connection, since_ms: i64) -> Result<Vec<String>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT id FROM clients WHERE seen_ms >= ?1")?;
+    let rows = statement.query_map(params![since_ms], |row| row.get(0))?;
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
+}
+
+fn row(row: &Row<'_>) -> rusqlite::Result<JournalRow> {
+    let seq: i64 = row.get(0)?;
+    let seq = u64::try_from(seq).unwrap_or_default();
+    let (channel, json) = (row.get(1)?, row.get(3)?);
+    let kind: i64 = row.get(2)?;
+    if kind == 1 {
+        return Ok(JournalRow::Record { seq, channel, json });
+    }
+    let client: Option<String> = row.get(4)?;
+    let client_seq: Option<i64> = row.get(5)?;
+    let origin = client.zip(client_seq).map(|(client_id, client_seq)| ActionOrigin { client_id, client_seq });
+    Ok(JournalRow::Action { seq, channel, json, origin })
+}
+
+fn sql(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl JournalRow {
+    /// Its number.
+    pub fn seq(&self) -> u64 {
+        match self {
+            Self::Action { seq, .. } | Self::Record { seq, .. } => *seq,
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //! publishes them; whatever arrives meanwhile waits behind them, so that publication never leaves the order of numbers.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -13,7 +13,8 @@ use std::time::Instant;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::batch::{Batch, Durability, Published, Publisher};
-use crate::reader::{self, JournalRow, StoredSession};
+use crate::reader::{self, JournalRow, StoredSession, StoredState};
+use crate::retention::Retention;
 use crate::writer::{self, Row};
 use crate::{StoreError, database};
 
@@ -28,12 +29,35 @@ pub(crate) const BLOCK: u64 = 65_536;
 pub struct StoreOptions {
     /// The state directory; must exist.
     pub dir: PathBuf,
+    /// Whether acceptances must survive a power failure: a sync for each commit.
+    pub full_durability: bool,
+    /// How much of the past is kept for clients that come back.
+    pub retention: Retention,
+}
+
+impl StoreOptions {
+    /// The usual store in a directory.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), full_durability: false, retention: Retention::default() }
+    }
+}
+
+/// What was there when this host's life began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Life {
+    /// The last number before this life; every number of this life is above it.
+    pub before: u64,
+    /// The last number that an earlier life wrote down.
+    pub last_durable: u64,
+    /// Rows up to this number may have been removed.
+    pub replay_from: u64,
 }
 
 /// The opened store: the way in for writers, and the readers beside it.
 pub struct Store {
     sequencer: Sequencer,
     reader: Arc<Mutex<rusqlite::Connection>>,
+    life: Life,
 }
 
 impl Store {
@@ -42,9 +66,9 @@ impl Store {
     /// # Errors
     /// If the file cannot be opened, created or migrated.
     pub fn open(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<Self, StoreError> {
-        let sequencer = Sequencer::start(&options.dir, publisher)?;
+        let (sequencer, life) = Sequencer::start(options, publisher)?;
         let reader = Arc::new(Mutex::new(database::open_reader(&options.dir)?));
-        Ok(Self { sequencer, reader })
+        Ok(Self { sequencer, reader, life })
     }
 
     /// The way in.
@@ -60,13 +84,43 @@ impl Store {
         self.read(reader::sessions).await
     }
 
-    /// A session's whole part of the journal, in order.
+    /// What was there when this life began.
+    pub fn life(&self) -> Life {
+        self.life
+    }
+
+    /// Everything that is stored of a session: its last snapshot, its ended turns, and the journal after the snapshot.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn session(&self, session: &str) -> Result<StoredState, StoreError> {
+        let session = session.to_owned();
+        self.read(move |db| reader::session(db, &session)).await
+    }
+
+    /// The actions on some channels with numbers above `after` and up to `until`, in order.
     ///
     /// # Errors
     /// If the journal cannot be read.
-    pub async fn journal(&self, session: &str) -> Result<Vec<JournalRow>, StoreError> {
-        let session = session.to_owned();
-        self.read(move |db| reader::journal(db, &session)).await
+    pub async fn actions(&self, after: u64, until: u64, channels: Vec<String>) -> Result<Vec<JournalRow>, StoreError> {
+        self.read(move |db| reader::actions(db, after, until, &channels)).await
+    }
+
+    /// The action that a client dispatched under this number, if it was accepted.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn dispatched(&self, client: &str, client_seq: i64) -> Result<Option<JournalRow>, StoreError> {
+        let client = client.to_owned();
+        self.read(move |db| reader::dispatched(db, &client, client_seq)).await
+    }
+
+    /// The clients that were here since a time (milliseconds since the epoch).
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn clients(&self, since_ms: i64) -> Result<Vec<String>, StoreError> {
+        self.read(move |db| reader::clients(db, since_ms)).await
     }
 
     async fn read<T: Send + 'static>(
@@ -134,9 +188,11 @@ impl Shared {
 }
 
 impl Sequencer {
-    fn start(dir: &Path, publisher: Arc<dyn Publisher>) -> Result<Self, StoreError> {
-        let mut db = database::open_writer(dir)?;
-        let first = writer::reserve_first_block(&mut db)?;
+    fn start(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<(Self, Life), StoreError> {
+        let mut db = database::open_writer(&options.dir, options.full_durability)?;
+        let life = writer::begin_life(&mut db)?;
+        let first = life.before;
+        let retention = options.retention;
         let shared = Arc::new(Shared {
             inner: Mutex::new(Inner {
                 seq: first,
@@ -157,11 +213,11 @@ impl Sequencer {
             .name("hostler-journal".to_owned())
             .spawn({
                 let shared = Arc::clone(&shared);
-                move || writer::run(&shared, db)
+                move || writer::run(&shared, db, retention)
             })
             .map_err(|error| StoreError::Database(format!("the journal's thread could not be started: {error}")))?;
         *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok(Self { shared })
+        Ok((Self { shared }, life))
     }
 
     /// Takes a batch. Returns once it has its place in the order, which for streamed output means: once it is
@@ -269,8 +325,10 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
         }
         items.push(Arc::new(Published::new(*seq, entry)));
     }
-    if keep && let Some(change) = batch.catalogue {
-        rows.push(Row::Catalogue(change));
+    if keep {
+        rows.extend(batch.catalogue.map(Row::Catalogue));
+        rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
+        rows.extend(batch.client.map(|(id, seen_ms)| Row::Client { id, seen_ms }));
     }
     Numbered { rows, items, then: batch.then, done: batch.done, durability: batch.durability }
 }

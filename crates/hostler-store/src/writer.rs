@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, Transaction, params};
 
 use crate::StoreError;
-use crate::batch::{CatalogueChange, Durability, Entry, HostRecord};
-use crate::sequencer::{BLOCK, Inner, Numbered, Shared, number, publish};
+use crate::batch::{CatalogueChange, Durability, Entry, HostRecord, SnapshotRow};
+use crate::retention::{self, Retention};
+use crate::sequencer::{BLOCK, Inner, Life, Numbered, Shared, number, publish};
 
 /// Streamed output is committed at the latest after this time; 100 ms is the promise.
 const STREAM_WINDOW: Duration = Duration::from_millis(50);
@@ -33,6 +34,15 @@ pub(crate) enum Row {
         client: Option<(String, i64)>,
     },
     Catalogue(CatalogueChange),
+    Snapshot {
+        session: Arc<str>,
+        seq: u64,
+        row: SnapshotRow,
+    },
+    Client {
+        id: String,
+        seen_ms: i64,
+    },
 }
 
 impl Row {
@@ -52,21 +62,24 @@ impl Row {
     }
 }
 
-/// Reserves the first block above everything that was ever reserved; answers the number before it.
-pub(crate) fn reserve_first_block(db: &mut Connection) -> Result<u64, StoreError> {
+/// Reserves the first block above everything that was ever reserved, and tells what was there before.
+pub(crate) fn begin_life(db: &mut Connection) -> Result<Life, StoreError> {
     let tx = db.transaction()?;
-    let until: i64 = tx.query_row("SELECT until FROM reserved", [], |row| row.get(0))?;
+    let (until, replay_from): (i64, i64) =
+        tx.query_row("SELECT until, replay_from FROM reserved", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let last: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
     tx.execute("UPDATE reserved SET until = ?1", params![until + as_sql(BLOCK)])?;
     tx.commit()?;
-    Ok(u64::try_from(until).unwrap_or_default())
+    Ok(Life { before: from_sql(until), last_durable: from_sql(last), replay_from: from_sql(replay_from) })
 }
 
 /// The thread's whole life.
-pub(crate) fn run(shared: &Shared, mut db: Connection) {
+pub(crate) fn run(shared: &Shared, mut db: Connection, retention: Retention) {
     let mut channels = Channels::default();
+    let mut keeper = Keeper::new(&db, retention);
     let mut failures = 0;
     while let Some(work) = next_work(shared, failures) {
-        let result = write(&mut db, &mut channels, &work);
+        let result = write(&mut db, &mut channels, &mut keeper, &work);
         if let Err(error) = &result {
             failures += 1;
             channels.forget();
@@ -82,11 +95,64 @@ pub(crate) fn run(shared: &Shared, mut db: Connection) {
             tracing::error!("the journal could not be written before the end; the last output is lost");
             break;
         }
+        if failures == 0 && !stopping {
+            keeper.sweep_if_due(&mut db);
+        }
     }
     shared.room.close();
     if let Err((_, error)) = db.close() {
         tracing::warn!(%error, "the journal could not be closed cleanly");
     }
+}
+
+/// Keeps the journal within its bounds.
+struct Keeper {
+    retention: Retention,
+    bytes: i64,
+    marked: Option<Instant>,
+    swept: Instant,
+}
+
+impl Keeper {
+    /// How far marks are apart at least.
+    const MARK: Duration = Duration::from_secs(1);
+    /// How often old rows are looked for.
+    const SWEEP: Duration = Duration::from_secs(30);
+
+    fn new(db: &Connection, retention: Retention) -> Self {
+        let bytes = retention::total_bytes(db).unwrap_or_default();
+        Self { retention, bytes, marked: None, swept: Instant::now() }
+    }
+
+    /// Counts what a transaction writes, and notes it from time to time.
+    fn count(&mut self, tx: &Connection, seq: u64, bytes: usize) -> Result<(), StoreError> {
+        self.bytes = self.bytes.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        if self.marked.is_none_or(|at| at.elapsed() >= Self::MARK) {
+            retention::mark(tx, as_sql(seq), now_ms(), self.bytes)?;
+            self.marked = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn sweep_if_due(&mut self, db: &mut Connection) {
+        if self.swept.elapsed() < Self::SWEEP {
+            return;
+        }
+        match retention::sweep(db, self.retention, now_ms()) {
+            // The rest goes after the next batch, so that nobody waits for all of it.
+            Ok(true) => {}
+            Ok(false) => self.swept = Instant::now(),
+            Err(error) => {
+                tracing::warn!(%error, "old rows of the journal could not be removed");
+                self.swept = Instant::now();
+            }
+        }
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or_default()
 }
 
 /// What one transaction writes.
@@ -217,10 +283,14 @@ fn refuse(shared: &Shared, inner: &mut Inner, batches: Vec<Numbered>, error: &St
 fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
     let mut numbers = HashMap::new();
     for row in &mut batch.rows {
-        if let Row::Journal { seq: old, .. } = row {
-            *seq += 1;
-            numbers.insert(*old, *seq);
-            *old = *seq;
+        match row {
+            Row::Journal { seq: old, .. } => {
+                *seq += 1;
+                numbers.insert(*old, *seq);
+                *old = *seq;
+            }
+            Row::Snapshot { seq: old, .. } => *old = *seq,
+            Row::Catalogue(_) | Row::Client { .. } => {}
         }
     }
     batch.items = batch
@@ -237,7 +307,7 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
     batch
 }
 
-fn write(db: &mut Connection, channels: &mut Channels, work: &Work) -> Result<(), StoreError> {
+fn write(db: &mut Connection, channels: &mut Channels, keeper: &mut Keeper, work: &Work) -> Result<(), StoreError> {
     let rows = work.batches.iter().flat_map(|batch| &batch.rows);
     let mut rows = work.saved.iter().chain(rows).peekable();
     if rows.peek().is_none() && work.reserve.is_none() {
@@ -247,9 +317,12 @@ fn write(db: &mut Connection, channels: &mut Channels, work: &Work) -> Result<()
     if let Some(until) = work.reserve {
         tx.prepare_cached("UPDATE reserved SET until = ?1")?.execute(params![as_sql(until)])?;
     }
+    let (mut last, mut bytes) = (0, 0);
     for row in rows {
         match row {
             Row::Journal { seq, session, channel, kind, body, client } => {
+                last = *seq;
+                bytes += body.len();
                 let channel = channels.id(&tx, channel, session.as_deref())?;
                 tx.prepare_cached(
                     "INSERT INTO journal (seq, channel, kind, body, client, client_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -277,11 +350,41 @@ fn write(db: &mut Connection, channels: &mut Channels, work: &Work) -> Result<()
                     params![&**session],
                 )?;
                 tx.execute("DELETE FROM channels WHERE session = ?1", params![&**session])?;
-                tx.execute("DELETE FROM sessions WHERE uri = ?1", params![&**session])?;
+                for table in [
+                    "DELETE FROM sessions WHERE uri = ?1",
+                    "DELETE FROM snapshots WHERE session = ?1",
+                    "DELETE FROM turns WHERE session = ?1",
+                ] {
+                    tx.execute(table, params![&**session])?;
+                }
+            }
+            Row::Snapshot { session, seq, row } => snapshot(&tx, session, *seq, row)?,
+            Row::Client { id, seen_ms } => {
+                tx.prepare_cached(
+                    "INSERT INTO clients (id, seen_ms) VALUES (?1, ?2)
+                     ON CONFLICT (id) DO UPDATE SET seen_ms = excluded.seen_ms",
+                )?
+                .execute(params![id, seen_ms])?;
             }
         }
     }
+    if last > 0 {
+        keeper.count(&tx, last, bytes)?;
+    }
     tx.commit()?;
+    Ok(())
+}
+
+fn snapshot(tx: &Transaction<'_>, session: &Arc<str>, seq: u64, row: &SnapshotRow) -> Result<(), StoreError> {
+    for turn in &row.turns {
+        tx.prepare_cached("INSERT OR REPLACE INTO turns (chat, position, session, body) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![&*turn.chat, as_sql(turn.position as u64), &**session, turn.body])?;
+    }
+    tx.prepare_cached(
+        "INSERT INTO snapshots (session, seq, body) VALUES (?1, ?2, ?3)
+         ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, body = excluded.body",
+    )?
+    .execute(params![&**session, as_sql(seq), row.body])?;
     Ok(())
 }
 
@@ -309,6 +412,10 @@ impl Channels {
     fn forget(&mut self) {
         self.ids.clear();
     }
+}
+
+fn from_sql(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
 }
 
 fn as_sql(number: u64) -> i64 {

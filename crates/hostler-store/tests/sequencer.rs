@@ -47,7 +47,7 @@ fn batch(durability: Durability, text: &str) -> Batch {
 fn open(dir: &Path) -> (Store, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let publisher: Arc<dyn Publisher> = Arc::<Seen>::clone(&seen);
-    (Store::open(&StoreOptions { dir: dir.to_owned() }, publisher).unwrap(), seen)
+    (Store::open(&StoreOptions::new(dir), publisher).unwrap(), seen)
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn a_durable_batch_is_readable_by_others_when_it_is_published() {
     let (store, seen) = open(dir.path());
     store.sequencer().commit(batch(Durability::Durable, "kept")).await.unwrap();
     assert_eq!(seen.titles(), ["kept"]);
-    let rows = store.journal("claude:/1").await.unwrap();
+    let rows = store.session("claude:/1").await.unwrap().rows;
     assert_eq!(rows.len(), 1, "committed before it was published");
     store.sequencer().stop().await;
 }
@@ -86,7 +86,7 @@ async fn streamed_output_is_published_before_submit_returns_and_saved_by_stop() 
     store.sequencer().stop().await;
     drop(store);
     let (store, _) = open(dir.path());
-    assert_eq!(store.journal("claude:/1").await.unwrap().len(), 1);
+    assert_eq!(store.session("claude:/1").await.unwrap().rows.len(), 1);
     store.sequencer().stop().await;
 }
 
@@ -100,7 +100,7 @@ async fn memory_batches_and_rejections_are_numbered_but_never_written() {
     store.sequencer().stop().await;
     assert_eq!(seen.numbers().len(), 2);
     let (store, _) = open(dir.path());
-    assert_eq!(store.journal("claude:/1").await.unwrap(), []);
+    assert_eq!(store.session("claude:/1").await.unwrap().rows, []);
     store.sequencer().stop().await;
 }
 
@@ -127,7 +127,7 @@ async fn a_batch_keeps_its_records_before_its_actions_with_their_origin() {
         .entry(entry("turn").with_origin(Some(origin.clone())))
         .record(HostRecord { channel: "claude:/1".into(), json: "{\"fact\":1}".to_owned() });
     store.sequencer().commit(batch).await.unwrap();
-    let rows = store.journal("claude:/1").await.unwrap();
+    let rows = store.session("claude:/1").await.unwrap().rows;
     assert!(matches!(&rows[0], JournalRow::Record { json, .. } if json == "{\"fact\":1}"));
     assert!(matches!(&rows[1], JournalRow::Action { origin: Some(o), .. } if *o == origin));
     store.sequencer().stop().await;
@@ -163,10 +163,10 @@ async fn a_removed_session_leaves_no_row() {
         .catalogue(CatalogueChange::Remove { session: Arc::clone(&session) });
     store.sequencer().commit(remove).await.unwrap();
     assert_eq!(store.sessions().await.unwrap(), []);
-    assert_eq!(store.journal("claude:/1").await.unwrap(), []);
+    assert_eq!(store.session("claude:/1").await.unwrap().rows, []);
     // The channel's number was forgotten with it: a session of the same name starts clean.
     store.sequencer().commit(batch(Durability::Durable, "again")).await.unwrap();
-    assert_eq!(store.journal("claude:/1").await.unwrap().len(), 1);
+    assert_eq!(store.session("claude:/1").await.unwrap().rows.len(), 1);
     store.sequencer().stop().await;
 }
 
@@ -207,6 +207,6 @@ async fn many_writers_at_once_lose_nothing_and_reuse_no_number() {
     assert!(seen.numbers().windows(2).all(|pair| pair[0] < pair[1]));
     drop(store);
     let (store, _) = open(dir.path());
-    assert_eq!(store.journal("claude:/1").await.unwrap().len(), 4000);
+    assert_eq!(store.session("claude:/1").await.unwrap().rows.len(), 4000);
     store.sequencer().stop().await;
 }

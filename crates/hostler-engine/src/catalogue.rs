@@ -29,10 +29,9 @@ impl Catalogue {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a line; answers what changed, `None` if the line is new.
-    pub(crate) fn put(&self, uri: &Arc<str>, summary: SessionSummary) -> Option<PartialSessionSummary> {
-        let old = self.lock().insert(Arc::clone(uri), summary.clone());
-        old.map(|old| difference(&old, &summary))
+    /// Writes a line.
+    pub(crate) fn put(&self, uri: &Arc<str>, summary: SessionSummary) {
+        self.lock().insert(Arc::clone(uri), summary);
     }
 
     pub(crate) fn remove(&self, uri: &str) -> bool {
@@ -72,7 +71,7 @@ fn decode(cursor: &str) -> Result<(String, String), EngineError> {
 }
 
 /// The mutable fields that differ.
-fn difference(old: &SessionSummary, new: &SessionSummary) -> PartialSessionSummary {
+pub(crate) fn difference(old: &SessionSummary, new: &SessionSummary) -> PartialSessionSummary {
     PartialSessionSummary {
         title: (old.title != new.title).then(|| new.title.clone()),
         status: (old.status != new.status).then_some(new.status),

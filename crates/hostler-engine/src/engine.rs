@@ -8,32 +8,34 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{
-    AgentInfo, RootState, SessionConfigPropertySchema, SessionConfigSchema, SessionConfigState, SessionModelInfo,
-    SessionStatus, SessionSummary,
+    AgentInfo, RootConfigState, RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState,
+    SessionModelInfo, SessionStatus, SessionSummary,
 };
 use hostler_driver::Driver;
-use hostler_store::{Batch, Durability, Entry, Publisher, Store, StoreOptions};
+use hostler_store::{Batch, Durability, Entry, JournalRow, Published, Publisher, Store, StoreOptions};
 use jiff::Timestamp;
 use tokio::sync::{OnceCell, oneshot};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::actor::{Input, Origin, SessionHandle, Subscribe};
 use crate::catalogue::{Catalogue, SessionPage};
-use crate::hub::{ChannelState, Hub, Subscriber, SubscriberId};
+use crate::hub::{Delivery, Hub, Subscriber, SubscriberId};
 use crate::port::{AgentStatus, ModelGateway};
+use crate::root::Root;
 use crate::session::{Dispatch, Session};
-use crate::{EngineError, uri};
-
-/// The permission modes that a session can be created with.
-const PERMISSION_MODES: [(&str, &str); 3] = [
-    ("default", "Ask before anything is changed"),
-    ("acceptEdits", "Edit files without asking"),
-    ("plan", "Plan only, change nothing"),
-];
+use crate::{EngineError, clients, config, uri};
 
 /// How long a shutdown may take before it stops being polite.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
+
+/// How much a replay may hold, by the envelopes' size in memory: beyond that a snapshot is smaller, and fits into the
+/// message limits that clients have.
+const MAX_REPLAY: usize = 16 * 1024 * 1024;
+
+/// How long a client may be away before it is no longer part of its sessions.
+const ABSENCE: Duration = Duration::from_secs(30);
 
 /// What an engine is made of.
 pub struct EngineConfig {
@@ -60,6 +62,8 @@ pub struct CreateSession {
     pub working_directories: Vec<String>,
     /// Values for the session's configuration.
     pub config: Option<JsonObject>,
+    /// The client that takes part from the beginning.
+    pub active_client: Option<SessionActiveClient>,
 }
 
 /// A configuration's schema and its values.
@@ -69,6 +73,25 @@ pub struct SessionConfig {
     pub schema: SessionConfigSchema,
     /// How it is.
     pub values: JsonObject,
+}
+
+/// How a client that came back is made whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reconnected {
+    /// What it missed is in its queue. If that turns out to reach back too far, it is told so there.
+    Replay {
+        /// The channels that it hears again.
+        channels: Vec<String>,
+        /// The channels that are gone.
+        missing: Vec<String>,
+    },
+    /// It has to subscribe to these channels anew.
+    Snapshots {
+        /// The channels that are there.
+        channels: Vec<String>,
+        /// The channels that are gone.
+        missing: Vec<String>,
+    },
 }
 
 /// The engine. Cheap to clone.
@@ -88,10 +111,11 @@ pub(crate) struct Host {
     pub(crate) tasks: TaskTracker,
     default_provider: String,
     default_directory: PathBuf,
-    root: Arc<RootState>,
+    pub(crate) root: Root,
     sessions: Mutex<Sessions>,
     agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
     stopping: AtomicBool,
+    stop: CancellationToken,
     stopped: OnceCell<()>,
 }
 
@@ -102,6 +126,11 @@ struct Sessions {
     dormant: HashMap<Arc<str>, bool>,
     /// URIs whose dispose is under way.
     leaving: HashSet<Arc<str>>,
+}
+
+/// The time as the store counts it.
+pub(crate) fn now_ms() -> i64 {
+    Timestamp::now().as_millisecond()
 }
 
 /// The time as AHP writes it.
@@ -115,7 +144,7 @@ impl Engine {
     /// # Errors
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
-        let hub = Arc::new(Hub::default());
+        let hub = Arc::new(Hub::new());
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
         let Some(first) = config.drivers.first() else {
@@ -123,7 +152,7 @@ impl Engine {
         };
         let host = Arc::new(Host {
             default_provider: first.describe().id,
-            root: Arc::new(root_state(&config.drivers, &*config.gateway)),
+            root: Root::new(root_state(&config.drivers, &*config.gateway)),
             store,
             hub,
             catalogue: Catalogue::default(),
@@ -135,15 +164,19 @@ impl Engine {
             sessions: Mutex::default(),
             agents: Mutex::default(),
             stopping: AtomicBool::new(false),
+            stop: CancellationToken::new(),
             stopped: OnceCell::new(),
         });
+        host.hub.begin(host.store.life().before);
+        host.hub.clients.restore(host.store.clients(now_ms() - clients::KEPT_MS).await?);
+        host.load_root().await?;
         host.load_catalogue().await?;
         Ok(Self { host })
     }
 
     /// The root channel's state.
-    pub fn root(&self) -> Arc<RootState> {
-        Arc::clone(&self.host.root)
+    pub async fn root(&self) -> Arc<RootState> {
+        self.host.root.state().await
     }
 
     /// The directory that sessions work in if they name none.
@@ -173,7 +206,8 @@ impl Engine {
         let config = self.resolve_config(Some(&provider), wish.config.as_ref())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
         let session_uri: Arc<str> = wish.uri.into();
-        let session = Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), now());
+        let mut session = Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), now());
+        Arc::make_mut(&mut session.session).active_clients.extend(wish.active_client);
 
         let mut sessions = host.sessions();
         if host.stopping.load(Ordering::Acquire) {
@@ -229,18 +263,8 @@ impl Engine {
         if let Some(provider) = provider.filter(|provider| !self.host.drivers.contains_key(*provider)) {
             return Err(EngineError::ProviderNotFound(provider.to_owned()));
         }
-        let mode = config.and_then(|values| values.get("permissionMode"));
-        let mode = match mode {
-            None => PERMISSION_MODES[0].0,
-            Some(value) => PERMISSION_MODES
-                .iter()
-                .map(|(mode, _)| *mode)
-                .find(|mode| value.as_str() == Some(*mode))
-                .ok_or_else(|| EngineError::Invalid(format!("permissionMode cannot be {value}")))?,
-        };
-        let mut values = JsonObject::new();
-        values.insert("permissionMode".to_owned(), mode.into());
-        Ok(SessionConfig { schema: config_schema(), values })
+        let values = config::resolve(config).map_err(EngineError::Invalid)?;
+        Ok(SessionConfig { schema: config::session_schema(), values })
     }
 
     /// Subscribes to a channel. The snapshot arrives in the subscriber's queue under `token`, before any later
@@ -250,8 +274,7 @@ impl Engine {
     /// If there is no such channel.
     pub async fn subscribe(&self, channel: &str, subscriber: &Subscriber, token: u64) -> Result<(), EngineError> {
         if channel == uri::ROOT {
-            let state = ChannelState::Root(self.root());
-            return self.host.deliver_snapshot(uri::ROOT.into(), state, subscriber.clone(), token).await;
+            return self.host.subscribe_root(subscriber.clone(), token).await;
         }
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
         let session = uri::session_of(channel).ok_or_else(not_found)?;
@@ -272,8 +295,82 @@ impl Engine {
         self.host.hub.forget(subscriber);
     }
 
+    /// A client connects under an identity that is kept.
+    pub async fn client_arrived(&self, client: &str) {
+        let now = now_ms();
+        self.host.hub.clients.arrive(client, now);
+        let batch = Batch::new(None, Durability::Stream).client(client.to_owned(), now);
+        if let Err(error) = self.host.store.sequencer().submit(batch).await {
+            tracing::debug!(%error, "a client came too late");
+        }
+    }
+
+    /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
+    pub fn client_left(&self, client: &str) {
+        if !self.host.hub.clients.leave(client, now_ms()) || self.host.stopping.load(Ordering::Acquire) {
+            return;
+        }
+        let (host, client) = (Arc::clone(&self.host), client.to_owned());
+        self.host.tasks.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(ABSENCE) => {}
+                () = host.stop.cancelled() => return,
+            }
+            if host.hub.clients.is_connected(&client) {
+                return;
+            }
+            let handles: Vec<_> = host.sessions().live.values().cloned().collect();
+            for handle in handles {
+                let _ = handle.send(Input::ClientGone(client.clone())).await;
+            }
+        });
+    }
+
+    /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
+    ///
+    /// # Errors
+    /// [`EngineError::ClientUnknown`] if nobody of that name was here lately.
+    pub async fn reconnect(
+        &self,
+        client: &str,
+        last_seen: u64,
+        channels: &[String],
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<Reconnected, EngineError> {
+        if !self.host.hub.clients.knows(client) {
+            return Err(EngineError::ClientUnknown);
+        }
+        let (mut there, mut missing) = (Vec::new(), Vec::new());
+        for channel in channels {
+            let list = if self.exists(channel).await { &mut there } else { &mut missing };
+            if !list.contains(channel) {
+                list.push(channel.clone());
+            }
+        }
+        if let Some(earlier) = self.host.missed_before(last_seen, &there).await? {
+            let live = last_seen.max(self.host.store.life().before);
+            self.host.deliver_replay(&there, live, earlier, subscriber.clone(), token).await?;
+            return Ok(Reconnected::Replay { channels: there, missing });
+        }
+        Ok(Reconnected::Snapshots { channels: there, missing })
+    }
+
+    async fn exists(&self, channel: &str) -> bool {
+        if channel == uri::ROOT {
+            return true;
+        }
+        let Some(session) = uri::session_of(channel) else { return false };
+        let Some(handle) = self.host.sessions().wake(&self.host, &session) else { return false };
+        let (reply, answer) = oneshot::channel();
+        handle.send(Input::Exists(channel.to_owned(), reply)).await.is_ok() && answer.await.unwrap_or(false)
+    }
+
     /// Hands a client's wish to the session's actor. The answer is an envelope. Unknown channels are ignored.
     pub async fn dispatch(&self, dispatch: Dispatch) {
+        if dispatch.channel == uri::ROOT {
+            return self.host.dispatch_root(dispatch).await;
+        }
         let Some(session) = uri::session_of(&dispatch.channel) else { return };
         let Some(handle) = self.host.sessions().wake(&self.host, &session) else { return };
         if handle.send(Input::Dispatch(Box::new(dispatch))).await.is_err() {
@@ -304,6 +401,7 @@ impl Engine {
     async fn stop(&self) {
         let host = &self.host;
         host.stopping.store(true, Ordering::Release);
+        host.stop.cancel();
         let handles: Vec<_> = host.sessions().live.drain().map(|(_, handle)| handle).collect();
         let all = handles.into_iter().map(|handle| async move {
             let (reply, done) = oneshot::channel();
@@ -327,6 +425,89 @@ impl Engine {
 impl Host {
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happened on some channels between a client's last number and this life; `None` if that is not known exactly
+    /// and the client needs snapshots.
+    async fn missed_before(
+        &self,
+        last_seen: u64,
+        channels: &[String],
+    ) -> Result<Option<Vec<Arc<Published>>>, EngineError> {
+        let life = self.store.life();
+        if last_seen > self.store.sequencer().current() {
+            return Ok(None);
+        }
+        if last_seen >= life.before {
+            return Ok((last_seen >= self.hub.past_from()).then(Vec::new));
+        }
+        // The client saw numbers that never became durable, or fewer than what is still there.
+        if last_seen > life.last_durable || last_seen < life.replay_from || self.hub.past_from() > life.before {
+            return Ok(None);
+        }
+        let rows = self.store.actions(last_seen, life.before, channels.to_vec()).await?;
+        let mut missed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let JournalRow::Action { seq, channel, json, origin } = row else { continue };
+            let Ok(action) = serde_json::from_str(&json) else { return Ok(None) };
+            missed.push(Arc::new(Published::stored(seq, channel.into(), action, json.into(), origin)));
+        }
+        Ok(Some(missed))
+    }
+
+    /// Subscribes to all channels and puts what was missed into the queue, at one number.
+    async fn deliver_replay(
+        self: &Arc<Self>,
+        channels: &[String],
+        after: u64,
+        mut missed: Vec<Arc<Published>>,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let channels: HashSet<Arc<str>> = channels.iter().map(|channel| channel.as_str().into()).collect();
+        let host = Arc::clone(self);
+        let marker = Batch::new(None, Durability::Memory).then(move |_| {
+            let missed = host.hub.replay(after, &channels).map(|recent| {
+                missed.extend(recent);
+                missed
+            });
+            let missed = missed.filter(|missed| missed.iter().map(|item| item.size()).sum::<usize>() <= MAX_REPLAY);
+            let whole = missed.is_some();
+            if subscriber.deliver(Delivery::Replay { token, missed }) && whole {
+                for channel in &channels {
+                    host.hub.subscribe(channel, &subscriber);
+                }
+            }
+        });
+        self.store.sequencer().submit(marker).await?;
+        Ok(())
+    }
+
+    /// Answers a dispatch that was answered before with its first envelope, to the asking connection only.
+    pub(crate) async fn answer_repetition(&self, dispatch: &Dispatch) -> bool {
+        let Some(original) = self.first_answer(dispatch).await else { return false };
+        if let Some(from) = &dispatch.from {
+            from.deliver(Delivery::Envelope(original));
+        }
+        true
+    }
+
+    async fn first_answer(&self, dispatch: &Dispatch) -> Option<Arc<Published>> {
+        let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
+        let found = match self.hub.clients.answered(client, seq) {
+            Some(found) => found,
+            None if self.hub.clients.is_returning(client) => {
+                let row = self.store.dispatched(client, seq).await.ok()??;
+                let JournalRow::Action { seq, channel, json, origin } = row else { return None };
+                let action = serde_json::from_str(&json).ok()?;
+                Arc::new(Published::stored(seq, channel.into(), action, json.into(), origin))
+            }
+            None => return None,
+        };
+        // Some clients use one number for many dispatches: then only the same wish is a repetition.
+        let same = *found.channel == *dispatch.channel && (seq > 0 || *found.action == dispatch.action);
+        let same_kind = std::mem::discriminant(&*found.action) == std::mem::discriminant(&dispatch.action);
+        (same && same_kind).then_some(found)
     }
 
     /// Numbers and publishes a refusal; it is never written.
@@ -443,32 +624,6 @@ fn root_state(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootSt
             capabilities: None,
         }
     });
-    RootState { agents: agents.collect(), active_sessions: None, terminals: None, config: None, meta: None }
-}
-
-fn config_schema() -> SessionConfigSchema {
-    let text = |value: &str| serde_json::Value::from(value);
-    let mode = SessionConfigPropertySchema {
-        r#type: "string".to_owned(),
-        title: "Permission mode".to_owned(),
-        description: Some("What the agent may do without asking".to_owned()),
-        default: Some(text(PERMISSION_MODES[0].0)),
-        r#enum: Some(PERMISSION_MODES.iter().map(|(mode, _)| text(mode)).collect()),
-        enum_labels: None,
-        enum_descriptions: Some(PERMISSION_MODES.iter().map(|(_, meaning)| (*meaning).to_owned()).collect()),
-        read_only: None,
-        items: None,
-        min_items: None,
-        max_items: None,
-        properties: None,
-        required: None,
-        additional_properties: None,
-        enum_dynamic: None,
-        session_mutable: None,
-    };
-    SessionConfigSchema {
-        r#type: "object".to_owned(),
-        properties: HashMap::from([("permissionMode".to_owned(), mode)]),
-        required: None,
-    }
+    let config = RootConfigState { schema: config::root_schema(), values: JsonObject::new() };
+    RootState { agents: agents.collect(), active_sessions: None, terminals: None, config: Some(config), meta: None }
 }

@@ -15,6 +15,9 @@ pub enum EngineError {
     /// The provider is not offered here.
     #[error("this host does not offer the agent {0:?}")]
     ProviderNotFound(String),
+    /// Nobody of that name was here lately.
+    #[error("this host does not know the client; initialize instead")]
+    ClientUnknown,
     /// Something in the request is wrong.
     #[error("{0}")]
     Invalid(String),

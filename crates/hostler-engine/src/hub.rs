@@ -3,7 +3,7 @@
 //! Called under the sequencer's lock, in the order of numbers, so that every subscriber sees one order. A subscriber
 //! whose queue is full is cut off: it reconnects and is made whole; single envelopes are never dropped.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -13,6 +13,8 @@ use bytes::Bytes;
 use hostler_store::{Published, Publisher};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+
+use crate::clients::Clients;
 
 /// Names a subscriber within this host's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,6 +70,13 @@ pub enum Delivery {
     Envelope(Arc<Published>),
     /// A catalogue event, not numbered.
     Notice(Arc<Notice>),
+    /// The answer to a reconnection: what the client missed on its channels. Every later envelope is newer.
+    Replay {
+        /// The caller's name for the request.
+        token: u64,
+        /// In order; `None` if the past does not reach back that far any more and snapshots are needed.
+        missed: Option<Vec<Arc<Published>>>,
+    },
     /// The answer to a subscription: what the channel was at that number. Every later envelope is newer.
     Snapshot {
         /// The caller's name for the request.
@@ -134,13 +143,69 @@ impl Notice {
     }
 }
 
-/// Which subscribers hear which channel.
-#[derive(Debug, Default)]
+/// How much of the recent past is held in memory for clients that come back.
+const PAST_BYTES: usize = 64 * 1024 * 1024;
+
+/// Which subscribers hear which channel, and what was said recently.
+#[derive(Debug)]
 pub(crate) struct Hub {
     channels: Mutex<HashMap<Arc<str>, Vec<Subscriber>>>,
+    past: Mutex<Past>,
+    pub(crate) clients: Clients,
+}
+
+/// The recent past: every envelope with a number above `from`.
+#[derive(Debug)]
+struct Past {
+    items: VecDeque<Arc<Published>>,
+    from: u64,
+    bytes: usize,
+    limit: usize,
+}
+
+impl Past {
+    fn push(&mut self, item: &Arc<Published>) {
+        self.bytes += item.size();
+        self.items.push_back(Arc::clone(item));
+        while self.bytes > self.limit {
+            let Some(oldest) = self.items.pop_front() else { break };
+            self.bytes = self.bytes.saturating_sub(oldest.size());
+            self.from = oldest.seq;
+        }
+    }
 }
 
 impl Hub {
+    pub(crate) fn new() -> Self {
+        let past = Past { items: VecDeque::new(), from: 0, bytes: 0, limit: PAST_BYTES };
+        Self { channels: Mutex::default(), past: Mutex::new(past), clients: Clients::default() }
+    }
+
+    /// This life's numbers are all above `seq`.
+    pub(crate) fn begin(&self, seq: u64) {
+        let mut past = self.past();
+        past.from = past.from.max(seq);
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every envelope above this number is held.
+    pub(crate) fn past_from(&self) -> u64 {
+        self.past().from
+    }
+
+    /// What was said on some channels after a number; `None` if that is too long ago. Must run in sequence order.
+    pub(crate) fn replay(&self, after: u64, channels: &HashSet<Arc<str>>) -> Option<Vec<Arc<Published>>> {
+        let past = self.past();
+        if after < past.from {
+            return None;
+        }
+        let start = past.items.partition_point(|item| item.seq <= after);
+        Some(past.items.range(start..).filter(|item| channels.contains(&item.channel)).cloned().collect())
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Subscriber>>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,6 +260,8 @@ impl Hub {
 
 impl Publisher for Hub {
     fn publish(&self, item: &Arc<Published>) {
+        self.past().push(item);
+        self.clients.remember(item);
         self.each(&item.channel, |subscriber| subscriber.deliver(Delivery::Envelope(Arc::clone(item))));
     }
 }

@@ -7,21 +7,24 @@
 
 mod actor;
 mod catalogue;
+mod clients;
+mod config;
 mod engine;
 mod error;
 mod hub;
 mod port;
 mod record;
 mod restore;
+mod root;
 mod session;
 mod transcript;
 mod turn;
 mod uri;
 
 pub use catalogue::SessionPage;
-pub use engine::{CreateSession, Engine, EngineConfig, SessionConfig};
+pub use engine::{CreateSession, Engine, EngineConfig, Reconnected, SessionConfig};
 pub use error::EngineError;
-pub use hostler_store::{Published, StoreOptions};
+pub use hostler_store::{Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
 pub use session::Dispatch;

@@ -23,6 +23,17 @@ pub(crate) enum Record {
     Unknown,
 }
 
+/// A session at a number, without its ended turns: what the store keeps as its snapshot.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionSnapshot {
+    pub(crate) session: SessionState,
+    pub(crate) chat: ChatState,
+    pub(crate) created_at: String,
+    pub(crate) conversation: Uuid,
+    pub(crate) token: Option<ResumeToken>,
+}
+
 impl Record {
     /// For the store.
     pub(crate) fn on(&self, channel: &Arc<str>) -> Result<HostRecord, StoreError> {

@@ -1,18 +1,19 @@
-//! A session from its part of the journal. Pure.
+//! A session from what the store holds of it. Pure.
 
 use std::sync::Arc;
 
 use ahp::reducers::ReduceOutcome;
 use ahp_types::StateAction;
-use hostler_store::JournalRow;
+use hostler_store::{JournalRow, StoredState};
 
-use crate::record::Record;
+use crate::record::{Record, SessionSnapshot};
 use crate::session::Session;
 
-/// Replays a session's journal. `None` if the journal does not hold its beginning.
-pub(crate) fn session(uri: &Arc<str>, listed: bool, rows: Vec<JournalRow>) -> Option<Session> {
-    let mut session: Option<Session> = None;
-    for row in rows {
+/// Brings a session back: from its snapshot and its turns, or from its beginning, and then the journal after that.
+/// `None` if the store does not hold its beginning.
+pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Option<Session> {
+    let mut session = stored.snapshot.and_then(|body| snapshot(uri, listed, &body, &stored.turns));
+    for row in stored.rows {
         match row {
             JournalRow::Record { json, .. } => record(uri, listed, &json, &mut session),
             JournalRow::Action { channel, json, seq, .. } => {
@@ -31,6 +32,30 @@ pub(crate) fn session(uri: &Arc<str>, listed: bool, rows: Vec<JournalRow>) -> Op
     session
 }
 
+fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Option<Session> {
+    let SessionSnapshot { session, mut chat, created_at, conversation, token } = serde_json::from_str(body)
+        .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
+        .ok()?;
+    for turn in turns {
+        match serde_json::from_str(turn) {
+            Ok(turn) => chat.turns.push(turn),
+            Err(error) => tracing::error!(session = &**uri, %error, "a stored turn could not be read"),
+        }
+    }
+    Some(Session {
+        uri: Arc::clone(uri),
+        chat_uri: chat.resource.as_str().into(),
+        session: Arc::new(session),
+        stored_turns: chat.turns.len(),
+        chat: Arc::new(chat),
+        created_at,
+        conversation,
+        token,
+        stored: true,
+        listed,
+    })
+}
+
 fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session>) {
     match serde_json::from_str(json) {
         Ok(Record::Opened { session: state, chat, created_at, conversation }) => {
@@ -42,6 +67,7 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 created_at,
                 conversation,
                 token: None,
+                stored_turns: 0,
                 stored: true,
                 listed,
             });

@@ -10,9 +10,12 @@ use ahp_types::state::{
     SessionSummary,
 };
 use hostler_driver::{ConversationStart, ResumeToken};
+use hostler_store::{SnapshotRow, StoreError, TurnRow};
 use url::Url;
 use uuid::Uuid;
 
+use crate::hub::Subscriber;
+use crate::record::SessionSnapshot;
 use crate::uri;
 
 /// A client's wish to change something, whose form and identity the surface has checked.
@@ -26,6 +29,8 @@ pub struct Dispatch {
     pub channel: String,
     /// What is to happen.
     pub action: StateAction,
+    /// The connection that it came over, for an answer that only it needs.
+    pub from: Option<Subscriber>,
 }
 
 impl Dispatch {
@@ -46,6 +51,8 @@ pub(crate) struct Session {
     pub(crate) conversation: Uuid,
     /// How it goes on; `None` until the agent has confirmed it.
     pub(crate) token: Option<ResumeToken>,
+    /// How many ended turns the store holds as rows.
+    pub(crate) stored_turns: usize,
     /// Whether the store knows the session.
     pub(crate) stored: bool,
     /// Whether the world knows it.
@@ -127,6 +134,7 @@ impl Session {
             chat: Arc::new(chat),
             created_at: now,
             token: None,
+            stored_turns: 0,
             stored: false,
             listed: false,
         }
@@ -146,7 +154,6 @@ impl Session {
         let line = self.session.chats.iter().find(|line| line.resource == *self.chat_uri)?;
         let chat = &self.chat;
         let changes = PartialChatSummary {
-            title: (line.title != chat.title).then(|| chat.title.clone()),
             status: (line.status != chat.status).then_some(chat.status),
             modified_at: (line.modified_at != chat.modified_at).then(|| chat.modified_at.clone()),
             ..PartialChatSummary::default()
@@ -190,6 +197,26 @@ impl Session {
         }
     }
 
+    /// The session as the store keeps it: without the ended turns, and the turns that the store does not hold yet.
+    pub(crate) fn snapshot_row(&self) -> Result<SnapshotRow, StoreError> {
+        let encode = |error: serde_json::Error| StoreError::Database(format!("a snapshot cannot be encoded: {error}"));
+        let chat = without_turns(&self.chat);
+        let snapshot = SessionSnapshot {
+            session: (*self.session).clone(),
+            chat,
+            created_at: self.created_at.clone(),
+            conversation: self.conversation,
+            token: self.token.clone(),
+        };
+        let body = serde_json::to_string(&snapshot).map_err(encode)?;
+        let mut turns = Vec::new();
+        for (position, turn) in self.chat.turns.iter().enumerate().skip(self.stored_turns) {
+            let body = serde_json::to_string(turn).map_err(encode)?;
+            turns.push(TurnRow { chat: Arc::clone(&self.chat_uri), position, body });
+        }
+        Ok(SnapshotRow { body, turns })
+    }
+
     /// The directory that the agent works in.
     pub(crate) fn working_directory(&self) -> Option<PathBuf> {
         let first = self.session.working_directories.as_ref()?.first()?;
@@ -207,6 +234,32 @@ impl Session {
             Some(token) => ConversationStart::Resume { id: self.conversation, token: token.clone() },
             None => ConversationStart::New(self.conversation),
         }
+    }
+}
+
+/// A chat without its ended turns, which can be many, copied without copying them first.
+fn without_turns(chat: &ChatState) -> ChatState {
+    ChatState {
+        resource: chat.resource.clone(),
+        title: chat.title.clone(),
+        status: chat.status,
+        activity: chat.activity.clone(),
+        modified_at: chat.modified_at.clone(),
+        changes: chat.changes.clone(),
+        origin: chat.origin.clone(),
+        movable: chat.movable,
+        interactivity: chat.interactivity,
+        working_directories: chat.working_directories.clone(),
+        changesets: chat.changesets.clone(),
+        background_work: chat.background_work.clone(),
+        canvases: chat.canvases.clone(),
+        turns: Vec::new(),
+        turns_next_cursor: chat.turns_next_cursor.clone(),
+        active_turn: chat.active_turn.clone(),
+        steering_message: chat.steering_message.clone(),
+        queued_messages: chat.queued_messages.clone(),
+        draft: chat.draft.clone(),
+        meta: chat.meta.clone(),
     }
 }
 

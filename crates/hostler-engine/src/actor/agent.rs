@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{Actor, Input};
+use crate::config;
 use crate::port::{AgentStatus, Lease};
 use crate::record::Record;
 use crate::transcript::{Failure, activity};
@@ -47,6 +48,7 @@ enum AgentState {
     Opening {
         cancel: CancellationToken,
         model: String,
+        permission_mode: String,
         lease: Lease,
     },
     Live(Live),
@@ -58,6 +60,7 @@ struct Live {
     connection: Arc<dyn Connection>,
     events: mpsc::Receiver<DriverEvent>,
     model: String,
+    permission_mode: String,
     lease: Lease,
 }
 
@@ -96,6 +99,16 @@ impl Agent {
             _ => None,
         }
     }
+
+    /// The permission mode that the live agent was started with.
+    pub(super) fn permission_mode(&self) -> Option<&str> {
+        match &self.state {
+            AgentState::Opening { permission_mode, .. } | AgentState::Live(Live { permission_mode, .. }) => {
+                Some(permission_mode)
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Actor {
@@ -115,11 +128,12 @@ impl Actor {
         let info = driver.describe();
         let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri);
         let model = self.wanted_model().unwrap_or(info.default_model);
+        let permission_mode = self.wanted_permission_mode().to_owned();
         let spec = OpenSpec {
             conversation: self.session.conversation_start(),
             working_directory: self.session.working_directory().unwrap_or_default(),
             model: model.clone(),
-            permission_mode: self.session.config("permissionMode").unwrap_or("default").to_owned(),
+            permission_mode: permission_mode.clone(),
             endpoint: lease.endpoint.clone(),
         };
         let cancel = CancellationToken::new();
@@ -132,7 +146,7 @@ impl Actor {
             };
             Input::Agent(news)
         });
-        self.agent.state = AgentState::Opening { cancel, model, lease };
+        self.agent.state = AgentState::Opening { cancel, model, permission_mode, lease };
         self.flush(&mut vec![activity(Some(format!("Starting {}", info.display_name)))]).await;
     }
 
@@ -256,9 +270,12 @@ impl Actor {
     }
 
     fn go_live(&mut self, opened: Opened) {
-        let AgentState::Opening { model, lease, .. } = std::mem::take(&mut self.agent.state) else { return };
+        let AgentState::Opening { model, permission_mode, lease, .. } = std::mem::take(&mut self.agent.state) else {
+            return;
+        };
         let Opened { connection, events, .. } = opened;
-        self.agent.state = AgentState::Live(Live { connection: connection.into(), events, model, lease });
+        let connection = connection.into();
+        self.agent.state = AgentState::Live(Live { connection, events, model, permission_mode, lease });
     }
 
     /// The process ended by itself. The driver has swept its tree before it said so.
@@ -274,6 +291,11 @@ impl Actor {
             stderr: Some(stderr.as_str().to_owned()),
         };
         self.drive(TurnInput::Gone(failure)).await;
+    }
+
+    /// The permission mode that the session is configured for.
+    pub(super) fn wanted_permission_mode(&self) -> &str {
+        self.session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE)
     }
 
     /// The model that the running turn's message asks for.

@@ -4,12 +4,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ahp_types::StateAction;
-use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction, SessionTitleChangedAction};
+use ahp_types::actions::{
+    ChatTurnCancelledAction, ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction,
+    SessionTitleChangedAction,
+};
 use ahp_types::state::{MessageKind, SessionStatus};
 use hostler_store::{Durability, Entry, StoreError};
 use jiff::Timestamp;
 
 use super::{Actor, put};
+use crate::config;
 use crate::record::Record;
 use crate::session::{Dispatch, title_from};
 use crate::transcript::Transcript;
@@ -18,8 +22,15 @@ use crate::turn::{Input as TurnInput, TurnPhase};
 /// Why an action is refused, for a person.
 type Refusal = String;
 
+/// The longest title that is taken.
+const MAX_TITLE: usize = 1_000;
+
 impl Actor {
     pub(super) async fn dispatch(&mut self, dispatch: Dispatch) {
+        // Here, in the session's one writer, so that a repetition cannot overtake what it repeats.
+        if self.host.answer_repetition(&dispatch).await {
+            return;
+        }
         let result = match &dispatch.action {
             StateAction::ChatTurnStarted(action) if self.is_chat(&dispatch) => {
                 let action = action.clone();
@@ -29,11 +40,70 @@ impl Actor {
                 let action = action.clone();
                 self.turn_cancelled(&dispatch, action).await
             }
-            _ => Err("this host does not support that action on this channel".to_owned()),
+            StateAction::SessionTitleChanged(action) => {
+                let title = action.title.clone();
+                self.title_changed(&dispatch, title).await
+            }
+            _ => match self.check_simple(&dispatch) {
+                Ok(()) => self.accept_simple(&dispatch).await,
+                Err(refusal) => Err(refusal),
+            },
         };
         if let Err(reason) = result {
             self.host.reject(dispatch, reason).await;
         }
+    }
+
+    /// Actions whose whole effect is the reducer's.
+    fn check_simple(&self, dispatch: &Dispatch) -> Result<(), Refusal> {
+        match &dispatch.action {
+            StateAction::ChatDraftChanged(_)
+            | StateAction::ChatIsReadChanged(_)
+            | StateAction::ChatIsArchivedChanged(_)
+                if self.is_chat(dispatch) =>
+            {
+                Ok(())
+            }
+            StateAction::SessionIsReadChanged(_)
+            | StateAction::SessionIsArchivedChanged(_)
+            | StateAction::SessionActiveClientSet(_)
+                if !self.is_chat(dispatch) =>
+            {
+                Ok(())
+            }
+            StateAction::SessionActiveClientRemoved(action) if !self.is_chat(dispatch) => {
+                let there = self.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);
+                if there { Ok(()) } else { Err("that client is not active in this session".to_owned()) }
+            }
+            StateAction::SessionConfigChanged(action) if !self.is_chat(dispatch) => {
+                config::check_change(&action.config, action.replace.unwrap_or(false))
+            }
+            _ => Err("this host does not support that action on this channel".to_owned()),
+        }
+    }
+
+    async fn accept_simple(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
+        let channel: Arc<str> = dispatch.channel.as_str().into();
+        let entry = Entry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
+        let batch = self.batch(Durability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
+        self.host.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
+        self.session.apply(&channel, &dispatch.action);
+        self.project().await;
+        Ok(())
+    }
+
+    /// A new title: of the session, or (VS Code says it on the chat's channel) of the chat's line in it.
+    async fn title_changed(&mut self, dispatch: &Dispatch, title: String) -> Result<(), Refusal> {
+        if title.trim().is_empty() || title.len() > MAX_TITLE {
+            return Err(format!("a title has 1 to {MAX_TITLE} bytes"));
+        }
+        self.accept_simple(dispatch).await?;
+        if self.is_chat(dispatch) {
+            let changes = PartialChatSummary { title: Some(title), ..PartialChatSummary::default() };
+            let chat = self.session.chat_uri.to_string();
+            self.tell_session(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes })).await;
+        }
+        Ok(())
     }
 
     fn is_chat(&self, dispatch: &Dispatch) -> bool {
@@ -54,7 +124,8 @@ impl Actor {
         self.turn_started = Instant::now();
         self.transcript = Some(Transcript::new(turn.clone()));
         self.project().await;
-        let reopen = wanted.is_some_and(|wanted| self.agent.model().is_some_and(|model| model != wanted));
+        let reopen = wanted.is_some_and(|wanted| self.agent.model().is_some_and(|model| model != wanted))
+            || self.agent.permission_mode().is_some_and(|mode| mode != self.wanted_permission_mode());
         self.drive(TurnInput::Accepted { turn, reopen }).await;
         Ok(())
     }

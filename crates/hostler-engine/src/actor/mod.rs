@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ahp_types::StateAction;
+use ahp_types::actions::{SessionActiveClientRemovedAction, SessionIsReadChangedAction};
+use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_driver::{ApiErrorCategory, DriverEvent, TurnFailure, Unsolicited};
 use hostler_store::{Batch, CatalogueChange, Durability, Entry, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::agent::{Agent, AgentNews};
+use crate::catalogue::difference;
 use crate::engine::Host;
 use crate::hub::{ChannelState, Delivery, NoticeKind, SnapshotAt, Subscriber};
 use crate::record::Record;
@@ -34,12 +37,21 @@ const MERGE: usize = 256;
 /// How long to wait before a turn's end is stored again after a failure.
 const END_RETRY: Duration = Duration::from_millis(500);
 
+/// How long changes of the line in the list are gathered.
+const SUMMARY_DELAY: Duration = Duration::from_millis(100);
+
 /// Everything that can happen to a session.
 pub(crate) enum Input {
     /// A client wants something.
     Dispatch(Box<Dispatch>),
     /// A client wants to hear a channel.
     Subscribe(Subscribe),
+    /// Somebody asks whether a channel is this session's.
+    Exists(String, oneshot::Sender<bool>),
+    /// The line in the list is due.
+    Project,
+    /// A client has been gone for a while.
+    ClientGone(String),
     /// The agent did something.
     Event(DriverEvent),
     /// Something that was started for the agent is finished.
@@ -103,9 +115,12 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         agent: Agent::default(),
         transcript: None,
         turn_started: Instant::now(),
+        summary_due: false,
+        told: None,
         tasks: JoinSet::new(),
     };
     if restored {
+        actor.told = Some(actor.session.summary());
         actor.end_interrupted_turn().await;
     }
     loop {
@@ -128,8 +143,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
 }
 
 async fn load(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
-    let rows = host.store.journal(uri).await?;
-    restore::session(uri, listed, rows).ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))
+    let stored = host.store.session(uri).await?;
+    restore::session(uri, listed, stored).ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))
 }
 
 /// A session that cannot be loaded answers everything with the reason.
@@ -138,6 +153,7 @@ async fn refuse_all(mut inputs: mpsc::Receiver<Input>, uri: &str, error: &Engine
     while let Some(input) = inputs.recv().await {
         match input {
             Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
+            Input::Exists(_, reply) => drop(reply.send(false)),
             Input::Dispose(reply) | Input::Shutdown(reply) => {
                 let _ = reply.send(());
                 return;
@@ -155,6 +171,10 @@ pub(super) struct Actor {
     /// The running turn's parts.
     transcript: Option<Transcript>,
     turn_started: Instant,
+    /// Whether the line in the list is about to be brought up to date.
+    summary_due: bool,
+    /// The line in the list as clients were told last.
+    told: Option<SessionSummary>,
     /// Opening, sending, closing, timers. Each ends in an input; dropping the actor drops them all.
     tasks: JoinSet<Input>,
 }
@@ -166,6 +186,11 @@ impl Actor {
         match input {
             Input::Dispatch(dispatch) => self.dispatch(*dispatch).await,
             Input::Subscribe(subscribe) => self.subscribe(subscribe).await,
+            Input::Exists(channel, reply) => {
+                let _ = reply.send(channel == *self.session.uri || channel == *self.session.chat_uri);
+            }
+            Input::Project => self.publish_summary().await,
+            Input::ClientGone(client) => self.client_gone(&client).await,
             Input::Event(event) => self.events(event).await,
             Input::Agent(news) => self.agent_news(news).await,
             Input::RetryEnd(turn, end) => {
@@ -305,7 +330,9 @@ impl Actor {
         match self.commit_chat(actions, None).await {
             Ok(()) => {
                 self.transcript = None;
+                self.mark_unread().await;
                 self.project().await;
+                self.save_snapshot().await;
                 true
             }
             Err(error) => {
@@ -386,41 +413,94 @@ impl Actor {
         let channel = Arc::clone(&self.session.uri);
         self.session.apply(&channel, &ready);
         self.session.listed = true;
+        self.told = Some(summary);
         Ok(())
     }
 
-    /// Brings the session's line about its chat, and the session's line in the list, up to date.
+    /// Brings the session's line about its chat up to date, and soon afterwards the session's line in the list.
     async fn project(&mut self) {
-        let projection = self.session.chat_projection();
-        if let Some(action) = &projection {
-            let channel = Arc::clone(&self.session.uri);
-            self.session.apply(&channel, action);
+        if let Some(action) = self.session.chat_projection() {
+            self.tell_session(action).await;
         }
-        if !self.session.stored {
-            return;
+        if self.session.listed {
+            // Whoever asks for the list gets the truth; only the telling is gathered.
+            self.host.catalogue.put(&self.session.uri, self.session.summary());
         }
+        if self.session.stored && !self.summary_due {
+            self.summary_due = true;
+            self.tasks.spawn(async {
+                tokio::time::sleep(SUMMARY_DELAY).await;
+                Input::Project
+            });
+        }
+    }
+
+    /// A streamed action on the session's own channel.
+    async fn tell_session(&mut self, action: StateAction) {
+        let channel = Arc::clone(&self.session.uri);
+        self.session.apply(&channel, &action);
+        match Entry::new(channel, action) {
+            Ok(entry) => {
+                let batch = self.batch(Durability::Stream).entry(entry);
+                self.submit(batch).await;
+            }
+            Err(error) => tracing::error!(%error, "an action was skipped"),
+        }
+    }
+
+    /// The session's line in the list, in memory, on disk and for everybody who watches it.
+    async fn publish_summary(&mut self) {
+        self.summary_due = false;
         let summary = self.session.summary();
-        let entry = projection.map(|action| Entry::new(Arc::clone(&self.session.uri), action)).transpose();
-        let row = put(&self.session.uri, self.session.listed, &summary);
-        let mut batch = match (entry, row) {
-            (Ok(entry), Ok(row)) => self.batch(Durability::Stream).entries(entry).catalogue(row),
-            (Err(error), _) | (_, Err(error)) => {
+        let row = match put(&self.session.uri, self.session.listed, &summary) {
+            Ok(row) => row,
+            Err(error) => {
                 tracing::error!(%error, "a session's line could not be updated");
                 return;
             }
         };
+        let mut batch = self.batch(Durability::Stream).catalogue(row);
         if self.session.listed {
             let host = Arc::clone(&self.host);
             let session = Arc::clone(&self.session.uri);
+            let told = self.told.replace(summary.clone());
+            let changes = told.map(|told| difference(&told, &summary)).filter(|changes| *changes != Default::default());
             batch = batch.then(move |_| {
-                let changes = host.catalogue.put(&session, summary);
-                if let Some(changes) = changes.filter(|changes| *changes != Default::default()) {
+                if let Some(changes) = changes {
                     let changes = Box::new(changes);
                     host.hub.notify(uri::ROOT, NoticeKind::SessionSummaryChanged { session, changes });
                 }
             });
         }
         self.submit(batch).await;
+    }
+
+    /// After a turn there is something to read.
+    async fn mark_unread(&mut self) {
+        if self.session.session.status & SessionStatus::IsRead.bits() != 0 {
+            self.tell_session(StateAction::SessionIsReadChanged(SessionIsReadChangedAction { is_read: false })).await;
+        }
+    }
+
+    /// Writes the session's state down, so that the journal before it can go.
+    async fn save_snapshot(&mut self) {
+        match self.session.snapshot_row() {
+            Ok(row) => {
+                self.session.stored_turns = self.session.chat.turns.len();
+                let batch = self.batch(Durability::Stream).snapshot(row);
+                self.submit(batch).await;
+            }
+            Err(error) => tracing::error!(%error, "a session could not be written down"),
+        }
+    }
+
+    /// A client that does not come back is no longer part of the session.
+    async fn client_gone(&mut self, client: &str) {
+        if self.session.session.active_clients.iter().any(|active| active.client_id == client) {
+            let client_id = client.to_owned();
+            let action = SessionActiveClientRemovedAction { client_id };
+            self.tell_session(StateAction::SessionActiveClientRemoved(action)).await;
+        }
     }
 
     /// Takes the snapshot and the subscription at one number.
@@ -443,6 +523,9 @@ impl Actor {
     /// Ends the turn as cancelled and the agent with everything it started.
     async fn stop(&mut self) {
         self.drive(TurnInput::Stop).await;
+        if self.summary_due {
+            self.publish_summary().await;
+        }
         while self.agent.is_there() {
             let Some(done) = self.tasks.join_next().await else { break };
             if let Ok(Input::Agent(news)) = done {
@@ -509,11 +592,7 @@ impl Host {
 }
 
 /// The catalogue's row of a session.
-pub(super) fn put(
-    session: &Arc<str>,
-    listed: bool,
-    summary: &ahp_types::state::SessionSummary,
-) -> Result<CatalogueChange, StoreError> {
+pub(super) fn put(session: &Arc<str>, listed: bool, summary: &SessionSummary) -> Result<CatalogueChange, StoreError> {
     let summary = serde_json::to_string(summary)
         .map_err(|error| StoreError::Database(format!("a summary cannot be encoded: {error}")))?;
     Ok(CatalogueChange::Put { session: Arc::clone(session), listed, summary })

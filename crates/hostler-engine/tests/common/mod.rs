@@ -97,7 +97,7 @@ impl Rig {
 async fn host(state: &Path, work: &Path) -> (Engine, FakeStarts) {
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
-        store: StoreOptions { dir: state.to_owned() },
+        store: StoreOptions::new(state),
         drivers: vec![driver],
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
@@ -107,7 +107,7 @@ async fn host(state: &Path, work: &Path) -> (Engine, FakeStarts) {
 }
 
 pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
-    Dispatch { client_id: "me".into(), client_seq: 1, channel: default_chat_uri(uri), action }
+    Dispatch { client_id: "me".into(), client_seq: 0, channel: default_chat_uri(uri), action, from: None }
 }
 
 pub fn turn_started(uri: &str, turn: &str, text: &str) -> Dispatch {
@@ -143,6 +143,7 @@ pub struct Listener {
     pub chat: Option<ChatState>,
     pub session: Option<SessionState>,
     pub heard: Vec<String>,
+    pub numbers: Vec<u64>,
     pub added: Vec<ahp_types::state::SessionSummary>,
     last: u64,
 }
@@ -157,6 +158,7 @@ impl Listener {
             chat: None,
             session: None,
             heard: Vec::new(),
+            numbers: Vec::new(),
             added: Vec::new(),
             last: 0,
         }
@@ -205,7 +207,7 @@ impl Listener {
                 NoticeKind::SessionRemoved(_) => "removed".into(),
                 NoticeKind::SessionSummaryChanged { .. } => "changed".into(),
             },
-            Delivery::Snapshot { .. } => panic!("nobody asked"),
+            Delivery::Snapshot { .. } | Delivery::Replay { .. } => panic!("nobody asked"),
         };
         self.heard.push(word.clone());
         word
@@ -214,6 +216,7 @@ impl Listener {
     fn envelope(&mut self, item: &Published) -> String {
         assert!(item.seq > self.last, "numbers only grow");
         self.last = item.seq;
+        self.numbers.push(item.seq);
         let json: serde_json::Value = serde_json::from_str(&item.action_json).unwrap();
         let mut word = json["type"].as_str().unwrap().to_owned();
         if let Some(reason) = &item.rejection {

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ahp_types::commands::{Implementation, InitializeResult, SubscribeResult};
+use ahp_types::commands::{
+    Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult, SubscribeResult,
+};
 use ahp_types::state::Snapshot;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
-use hostler_engine::{Delivery, Engine, Subscriber};
+use hostler_engine::{Delivery, Engine, Reconnected, Subscriber};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +26,7 @@ use crate::methods::{self, Command, Hello};
 use crate::rpc::{self, Incoming, RequestId, RpcError};
 use crate::table::{self, ChannelKind};
 use crate::version::Version;
+use crate::ws::{Encoding, Goodbye, SocketLimits};
 
 /// Bounds of one connection.
 #[derive(Debug, Clone)]
@@ -32,11 +35,13 @@ pub struct ConnectionLimits {
     pub queue: usize,
     /// How long a client may take to initialize.
     pub handshake: Duration,
+    /// Bounds of the sockets that carry connections.
+    pub socket: SocketLimits,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { queue: 16_384, handshake: Duration::from_secs(30) }
+        Self { queue: 16_384, handshake: Duration::from_secs(30), socket: SocketLimits::default() }
     }
 }
 
@@ -45,6 +50,8 @@ impl Default for ConnectionLimits {
 pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) limits: ConnectionLimits,
+    /// How frames are written on this connection.
+    pub(crate) encoding: Encoding,
     /// Fires when the server stops.
     pub(crate) stop: CancellationToken,
     /// Work that must be finished even if the connection is gone.
@@ -54,8 +61,8 @@ pub(crate) struct Context {
 /// How long a client may take to read what is left when the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Serves one client until it leaves, is cut off, or the server stops.
-pub(crate) async fn serve<I, O>(context: Context, inbound: I, outbound: O)
+/// Serves one client until it leaves, is cut off, or the server stops. Says which, for the close frame.
+pub(crate) async fn serve<I, O>(context: Context, inbound: I, outbound: O) -> Goodbye
 where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin + 'static,
@@ -63,8 +70,9 @@ where
     let (subscriber, deliveries) = Subscriber::new(context.limits.queue);
     let id = subscriber.id();
     let engine = context.engine.clone();
-    talk(context, subscriber, deliveries, inbound, outbound).await;
+    let goodbye = talk(context, subscriber, deliveries, inbound, outbound).await;
     engine.forget_subscriber(id);
+    goodbye
 }
 
 async fn talk<I, O>(
@@ -73,35 +81,60 @@ async fn talk<I, O>(
     mut deliveries: mpsc::Receiver<Delivery>,
     mut inbound: I,
     mut outbound: O,
-) where
+) -> Goodbye
+where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin + 'static,
 {
     let stop = context.stop.clone();
     let greeting = greet(&context, &subscriber, &mut deliveries, &mut inbound, &mut outbound);
     let hello = tokio::select! {
-        () = stop.cancelled() => return,
+        () = stop.cancelled() => return Goodbye::GoingAway,
         hello = tokio::time::timeout(context.limits.handshake, greeting) => hello,
     };
-    let Ok(Some(hello)) = hello else { return };
+    let hello = match hello {
+        Ok(Some(hello)) => hello,
+        Ok(None) => return Goodbye::Done,
+        Err(_) => return Goodbye::NeverInitialized,
+    };
+    // However this ends, the client has left then.
+    let _presence = Presence { engine: context.engine.clone(), client_id: hello.client_id.clone() };
 
     let (replies, outgoing) = mpsc::channel(64);
     let waiting = Waiting::default();
-    let writer = Writer { version: hello.version, waiting: waiting.clone(), deliveries, replies: outgoing, outbound };
+    let encoding = context.encoding;
+    let writer =
+        Writer { version: hello.version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, outbound };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
     let reader = Reader { context, subscriber, client_id: hello.client_id, waiting, replies };
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
-        () = overflow.cancelled() => tracing::info!("a client that did not read was disconnected"),
-        () = &mut writing => {}
-        () = reader.run(inbound) => {}
+        () = overflow.cancelled() => {
+            tracing::info!("a client that did not read was disconnected");
+            Goodbye::TooSlow
+        }
+        () = &mut writing => Goodbye::Done,
+        () = reader.run(inbound) => Goodbye::Done,
         () = stop.cancelled() => {
             // The reader is gone and nobody delivers any more: the writer ends after what is there.
             engine.forget_subscriber(id);
             if tokio::time::timeout(FAREWELL, writing).await.is_err() {
                 tracing::debug!("a client did not read to the end");
             }
+            Goodbye::GoingAway
         }
+    }
+}
+
+/// A client's connection, for as long as it lasts.
+struct Presence {
+    engine: Engine,
+    client_id: String,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.engine.client_left(&self.client_id);
     }
 }
 
@@ -122,7 +155,7 @@ where
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
             Ok(Incoming::Notification { .. } | Incoming::Answer) => continue,
             Err((id, error)) => {
-                outbound.send(encode::answer(&id, Err(error))).await.ok()?;
+                outbound.send(context.encoding.frame(&encode::answer(&id, Err(error)))).await.ok()?;
                 continue;
             }
         };
@@ -132,7 +165,7 @@ where
                 Err(error) => {
                     // Without a common version there is nothing more to say.
                     let hopeless = error.data.is_some();
-                    outbound.send(encode::answer(&id, Err(error))).await.ok()?;
+                    outbound.send(context.encoding.frame(&encode::answer(&id, Err(error)))).await.ok()?;
                     if hopeless {
                         return None;
                     }
@@ -140,10 +173,14 @@ where
                 }
             },
             "ping" => Ok(Value::Null),
-            "reconnect" => Err(methods::reconnect(params)),
+            "reconnect" => match reconnect(context, subscriber, deliveries, outbound, &id, params).await? {
+                Ok(hello) => return Some(hello),
+                // The socket stays open: the client may initialize on it.
+                Err(error) => Err(error),
+            },
             _ => Err(RpcError::new(-32601, "initialize first")),
         };
-        outbound.send(encode::answer(&id, result)).await.ok()?;
+        outbound.send(context.encoding.frame(&encode::answer(&id, result))).await.ok()?;
     }
     None
 }
@@ -160,21 +197,8 @@ async fn welcome<O>(
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    let mut missing = 0;
-    for (token, channel) in (0..).zip(&hello.subscriptions) {
-        // A channel that does not exist gives no snapshot and is no error.
-        if context.engine.subscribe(channel, subscriber, token).await.is_ok() {
-            missing += 1;
-        }
-    }
-    let mut snapshots: Vec<Snapshot> = Vec::new();
-    let mut held = Vec::new();
-    while snapshots.len() < missing {
-        match deliveries.recv().await? {
-            Delivery::Snapshot { snapshot, .. } => snapshots.push(encode::snapshot(snapshot)),
-            other => held.push(other),
-        }
-    }
+    context.engine.client_arrived(&hello.client_id).await;
+    let (snapshots, held) = snapshots(context, subscriber, deliveries, &hello.subscriptions).await?;
     let current = i64::try_from(context.engine.current_seq()).unwrap_or(i64::MAX);
     let server_seq = snapshots.iter().map(|snapshot| snapshot.from_seq).max().unwrap_or(current);
     let result = InitializeResult {
@@ -193,14 +217,89 @@ where
         telemetry: None,
         automations: None,
     };
-    outbound.feed(encode::success(id, &result)).await.ok()?;
+    answer_and_release(context, outbound, &hello.version, encode::success(id, &result), held).await?;
+    Some(hello)
+}
+
+/// Takes a client up again where it left. The inner error leaves the connection as it was.
+async fn reconnect<O>(
+    context: &Context,
+    subscriber: &Subscriber,
+    deliveries: &mut mpsc::Receiver<Delivery>,
+    outbound: &mut O,
+    id: &RequestId,
+    params: Value,
+) -> Option<Result<Hello, RpcError>>
+where
+    O: Sink<Frame> + Send + Unpin,
+{
+    let back = match methods::reconnect(params) {
+        Ok(back) => back,
+        Err(error) => return Some(Err(error)),
+    };
+    let engine = &context.engine;
+    let answer = engine.reconnect(&back.client_id, back.last_seen, &back.subscriptions, subscriber, 0).await;
+    let (channels, missing, replay) = match answer {
+        Ok(Reconnected::Replay { channels, missing }) => (channels, missing, true),
+        Ok(Reconnected::Snapshots { channels, missing }) => (channels, missing, false),
+        Err(error) => return Some(Err(error.into())),
+    };
+    let version = Version::for_return();
+    let hello = Hello { version, client_id: back.client_id, subscriptions: Vec::new() };
+    engine.client_arrived(&hello.client_id).await;
+    if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
+        let frame = encode::replay(id, &missed, &missing);
+        answer_and_release(context, outbound, &hello.version, frame, Vec::new()).await?;
+        return Some(Ok(hello));
+    }
+    let (snapshots, held) = snapshots(context, subscriber, deliveries, &channels).await?;
+    let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots });
+    answer_and_release(context, outbound, &hello.version, encode::success(id, &result), held).await?;
+    Some(Ok(hello))
+}
+
+/// Subscribes to channels and gathers their snapshots; what else arrived meanwhile is to be sent after them.
+async fn snapshots(
+    context: &Context,
+    subscriber: &Subscriber,
+    deliveries: &mut mpsc::Receiver<Delivery>,
+    channels: &[String],
+) -> Option<(Vec<Snapshot>, Vec<Delivery>)> {
+    let mut expected = 0;
+    for (token, channel) in (0..).zip(channels) {
+        // A channel that does not exist gives no snapshot and is no error.
+        if context.engine.subscribe(channel, subscriber, token).await.is_ok() {
+            expected += 1;
+        }
+    }
+    let (mut snapshots, mut held) = (Vec::new(), Vec::new());
+    while snapshots.len() < expected {
+        match deliveries.recv().await? {
+            Delivery::Snapshot { snapshot, .. } => snapshots.push(encode::snapshot(snapshot)),
+            other => held.push(other),
+        }
+    }
+    Some((snapshots, held))
+}
+
+/// Sends an answer and then what had to wait for it.
+async fn answer_and_release<O>(
+    context: &Context,
+    outbound: &mut O,
+    version: &Version,
+    answer: Frame,
+    held: Vec<Delivery>,
+) -> Option<()>
+where
+    O: Sink<Frame> + Send + Unpin,
+{
+    outbound.feed(context.encoding.frame(&answer)).await.ok()?;
     for delivery in held {
-        if let Some(frame) = frame_for(&hello.version, &Waiting::default(), delivery) {
+        if let Some(frame) = frame_for(version, context.encoding, &Waiting::default(), delivery) {
             outbound.feed(frame).await.ok()?;
         }
     }
-    outbound.flush().await.ok()?;
-    Some(hello)
+    outbound.flush().await.ok()
 }
 
 /// Subscriptions whose snapshot is on its way, by token.
@@ -221,20 +320,28 @@ impl Waiting {
 }
 
 /// The frame of a delivery, if it has one.
-fn frame_for(version: &Version, waiting: &Waiting, delivery: Delivery) -> Option<Frame> {
+fn frame_for(version: &Version, encoding: Encoding, waiting: &Waiting, delivery: Delivery) -> Option<Frame> {
     match delivery {
-        Delivery::Envelope(item) => Some(item.frame(version.slot, encode::envelope)),
-        Delivery::Notice(notice) => Some(notice.frame(encode::notice)),
+        Delivery::Envelope(item) => {
+            let encoding = encoding.for_length(item.action_json.len());
+            let slot = version.slot * Encoding::COUNT + encoding.slot();
+            Some(item.frame(slot, |item| encoding.frame(&encode::envelope(item))))
+        }
+        // Notices are few and small: all connections share the plain frame.
+        Delivery::Notice(notice) => Some(notice.frame(|kind| Encoding::Plain.frame(&encode::notice(kind)))),
         Delivery::Snapshot { token, snapshot } => {
             let id = waiting.take(token)?;
             let snapshot = Some(encode::snapshot(snapshot));
-            Some(encode::success(&id, &SubscribeResult { snapshot }))
+            Some(encoding.frame(&encode::success(&id, &SubscribeResult { snapshot })))
         }
+        // Only the handshake asks for one, and waits for it.
+        Delivery::Replay { .. } => None,
     }
 }
 
 struct Writer<O> {
     version: Version,
+    encoding: Encoding,
     waiting: Waiting,
     deliveries: mpsc::Receiver<Delivery>,
     replies: mpsc::Receiver<Frame>,
@@ -258,12 +365,12 @@ impl<O: Sink<Frame> + Send + Unpin> Writer<O> {
                 }
             };
             if let Some(reply) = reply
-                && self.outbound.feed(reply).await.is_err()
+                && self.outbound.feed(self.encoding.frame(&reply)).await.is_err()
             {
                 return;
             }
             for delivery in batch.drain(..) {
-                let Some(frame) = frame_for(&self.version, &self.waiting, delivery) else { continue };
+                let Some(frame) = frame_for(&self.version, self.encoding, &self.waiting, delivery) else { continue };
                 if self.outbound.feed(frame).await.is_err() {
                     return;
                 }
@@ -307,7 +414,7 @@ impl Reader {
     }
 
     async fn request(&self, id: RequestId, method: &str, params: Value) -> bool {
-        match methods::command(&self.context.engine, method, params) {
+        match methods::command(&self.context.engine, &self.client_id, method, params) {
             Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
             Command::Subscribe(channel) => self.subscribe(id, &channel).await,
             Command::Dispose(session) => {
@@ -349,12 +456,13 @@ impl Reader {
     }
 
     async fn dispatch(&self, params: Value) {
-        let Some((dispatch, name)) = decode::dispatch(params, &self.client_id) else {
+        let Some((mut dispatch, name)) = decode::dispatch(params, &self.client_id) else {
             tracing::warn!("a dispatch without channel, number or action was dropped");
             return;
         };
+        dispatch.from = Some(self.subscriber.clone());
         let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
-        match table::check(kind, &name, &dispatch.action) {
+        match table::check(kind, &name, &dispatch) {
             Ok(()) => self.context.engine.dispatch(dispatch).await,
             Err(reason) => self.context.engine.reject(dispatch, reason).await,
         }

@@ -34,7 +34,7 @@ pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, Stri
     }
     let action: StateAction = serde_json::from_value(action).ok()?;
     let client_id = client_id.to_owned();
-    Some((Dispatch { client_id, client_seq, channel, action }, name))
+    Some((Dispatch { client_id, client_seq, channel, action, from: None }, name))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the point; huge values saturate")]

@@ -15,9 +15,31 @@ pub(crate) type Frame = Bytes;
 
 /// The `action` notification of an envelope. The action itself is JSON already.
 pub(crate) fn envelope(item: &Published) -> Frame {
+    let mut text = String::with_capacity(item.action_json.len() + item.channel.len() + 160);
+    text.push_str(r#"{"jsonrpc":"2.0","method":"action","params":"#);
+    push_envelope(&mut text, item);
+    text.push('}');
+    Bytes::from(text)
+}
+
+/// The answer to `reconnect` with everything that was missed.
+pub(crate) fn replay(id: &RequestId, missed: &[std::sync::Arc<Published>], missing: &[String]) -> Frame {
+    let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"type":"replay","actions":["#);
+    for (index, item) in missed.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        push_envelope(&mut text, item);
+    }
+    text.push_str(r#"],"missing":"#);
+    text.push_str(&Value::from(missing).to_string());
+    text.push_str("}}");
+    Bytes::from(text)
+}
+
+fn push_envelope(text: &mut String, item: &Published) {
     use std::fmt::Write as _;
-    let mut text = String::with_capacity(item.action_json.len() + item.channel.len() + 128);
-    text.push_str(r#"{"jsonrpc":"2.0","method":"action","params":{"channel":"#);
+    text.push_str(r#"{"channel":"#);
     text.push_str(&string(&item.channel));
     text.push_str(r#","action":"#);
     text.push_str(&item.action_json);
@@ -30,8 +52,7 @@ pub(crate) fn envelope(item: &Published) -> Frame {
     if let Some(reason) = &item.rejection {
         let _ = write!(text, r#","rejectionReason":{}"#, string(reason));
     }
-    text.push_str("}}");
-    Bytes::from(text)
+    text.push('}');
 }
 
 /// A catalogue notification.

@@ -15,8 +15,10 @@ mod rpc;
 mod server;
 mod table;
 mod version;
+mod ws;
 
 pub use connection::ConnectionLimits;
 pub use edge::{AccessPolicy, Refusal};
 pub use memory::{MemoryConnection, connect_in_memory};
 pub use server::{Server, ServerConfig};
+pub use ws::SocketLimits;

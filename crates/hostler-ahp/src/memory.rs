@@ -5,10 +5,11 @@ use futures::SinkExt as _;
 use hostler_engine::Engine;
 use tokio::sync::mpsc;
 use tokio_stream_shim::ReceiverStream;
-use tokio_util::sync::{CancellationToken, PollSender};
+use tokio_util::sync::{CancellationToken, PollSendError, PollSender};
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{self, ConnectionLimits, Context};
+use crate::ws::{self, Encoding};
 
 /// The client's end: JSON texts in both directions.
 #[derive(Debug)]
@@ -23,8 +24,16 @@ pub struct MemoryConnection {
 pub fn connect_in_memory(engine: &Engine, limits: ConnectionLimits) -> MemoryConnection {
     let (sender, inbound) = mpsc::channel(64);
     let (outbound, receiver) = mpsc::channel(64);
-    let context = Context { engine: engine.clone(), limits, stop: CancellationToken::new(), tasks: TaskTracker::new() };
-    let outbound = PollSender::new(outbound).sink_map_err(|_| ());
+    let context = Context {
+        engine: engine.clone(),
+        limits,
+        encoding: Encoding::Plain,
+        stop: CancellationToken::new(),
+        tasks: TaskTracker::new(),
+    };
+    // There is no socket, so there are no frames: only their text.
+    let outbound =
+        PollSender::new(outbound).with(|frame| std::future::ready(Ok::<_, PollSendError<Bytes>>(ws::text(frame))));
     tokio::spawn(connection::serve(context, ReceiverStream(inbound), outbound));
     MemoryConnection { sender, receiver }
 }

@@ -4,7 +4,6 @@ use ahp_types::commands::{
     CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult, ReconnectParams,
     ResolveSessionConfigParams, ResolveSessionConfigResult, SubscribeParams,
 };
-use ahp_types::errors::ahp_error_codes;
 use hostler_engine::{CreateSession, Engine};
 use serde::Serialize;
 use serde_json::Value;
@@ -41,23 +40,32 @@ pub(crate) fn initialize(params: Value) -> Result<Hello, RpcError> {
     Ok(Hello { version, client_id: params.client_id, subscriptions })
 }
 
-/// `reconnect` before the host keeps identities: every client is unknown and initializes anew.
-pub(crate) fn reconnect(params: Value) -> RpcError {
-    match decode::params::<ReconnectParams>(params) {
-        Ok(_) => RpcError::new(ahp_error_codes::NOT_FOUND, "this host does not know the client; initialize instead"),
-        Err(error) => error,
-    }
+/// What a client says when it comes back.
+pub(crate) struct Back {
+    pub(crate) client_id: String,
+    pub(crate) last_seen: u64,
+    pub(crate) subscriptions: Vec<String>,
+}
+
+/// Reads `reconnect`.
+pub(crate) fn reconnect(params: Value) -> Result<Back, RpcError> {
+    let params: ReconnectParams = decode::params(params)?;
+    Ok(Back {
+        client_id: params.client_id,
+        last_seen: u64::try_from(params.last_seen_server_seq).unwrap_or_default(),
+        subscriptions: params.subscriptions,
+    })
 }
 
 /// Reads and, where it is quick, carries out a request on a ready connection.
-pub(crate) fn command(engine: &Engine, method: &str, params: Value) -> Command {
+pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Value) -> Command {
     let result = match method {
         "ping" => Ok(Value::Null),
         "subscribe" => match decode::params::<SubscribeParams>(params) {
             Ok(params) => return Command::Subscribe(params.channel),
             Err(error) => Err(error),
         },
-        "createSession" => create_session(engine, params),
+        "createSession" => create_session(engine, client_id, params),
         "disposeSession" => match decode::params::<ChannelOnly>(params) {
             Ok(params) => return Command::Dispose(params.channel),
             Err(error) => Err(error),
@@ -75,17 +83,21 @@ struct ChannelOnly {
     channel: String,
 }
 
-fn create_session(engine: &Engine, params: Value) -> Result<Value, RpcError> {
+fn create_session(engine: &Engine, client_id: &str, params: Value) -> Result<Value, RpcError> {
     if params.get("fork").is_some_and(|fork| !fork.is_null()) {
         let sentence = "a session cannot be forked on creation; fork a chat with createChat where it is offered";
         return Err(RpcError::params(sentence));
     }
     let params: CreateSessionParams = decode::params(params)?;
+    if params.active_client.as_ref().is_some_and(|active| active.client_id != client_id) {
+        return Err(RpcError::params("activeClient is not the client that asks"));
+    }
     engine.create_session(CreateSession {
         uri: params.channel,
         provider: params.provider,
         working_directories: params.working_directories.unwrap_or_default(),
         config: params.config,
+        active_client: params.active_client,
     })?;
     Ok(Value::Null)
 }

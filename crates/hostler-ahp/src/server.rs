@@ -1,35 +1,47 @@
-//! The WebSocket listener.
+//! The listener: HTTP until the upgrade, then a WebSocket, all in one task per connection.
 
+use std::convert::Infallible;
+use std::future::{poll_fn, ready};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
-use axum::extract::ws::{Message, Utf8Bytes, WebSocketUpgrade};
-use axum::http::{HeaderMap, StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
-use futures::{SinkExt as _, StreamExt as _};
+use bytes::Bytes;
 use hostler_engine::Engine;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::connection::{self, ConnectionLimits, Context};
 use crate::edge::AccessPolicy;
+use crate::ws::{self, Encoding, handshake};
 
-/// The largest message that a client may send.
-const MAX_MESSAGE: usize = 64 * 1024 * 1024;
+/// The largest head of a request.
+const MAX_HEAD: usize = 16 * 1024;
 
-/// How long a client may take to send its request's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How many connections over the limit are told so at a time; further ones are just closed.
+const REFUSALS: usize = 64;
+
+/// What a connection over the limit is told.
+const FULL: &str = "This host serves as many connections as it may; close some, or try again later.";
+
+/// What a client is told that does not finish its request.
+const TOO_SLOW: &str = "The request did not arrive in time; try again.";
+
+/// How long a client may take to hang up after an answer that is no upgrade.
+const HANG_UP: Duration = Duration::from_secs(1);
 
 /// How long connections may take to end when the server stops.
-const STOP_GRACE: Duration = Duration::from_secs(1);
+const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// What a server needs.
 pub struct ServerConfig {
@@ -37,7 +49,7 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// Who is let in.
     pub access: AccessPolicy,
-    /// Bounds of each connection.
+    /// Bounds of each connection and of all together.
     pub limits: ConnectionLimits,
 }
 
@@ -51,13 +63,6 @@ pub struct Server {
     clients: watch::Receiver<usize>,
 }
 
-#[derive(Clone)]
-struct Shared {
-    access: Arc<AccessPolicy>,
-    context: Context,
-    clients: Arc<watch::Sender<usize>>,
-}
-
 impl Server {
     /// Binds and starts to accept.
     ///
@@ -68,12 +73,19 @@ impl Server {
         let address = listener.local_addr()?;
         let (listening, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (sender, clients) = watch::channel(0);
-        let shared = Shared {
-            access: Arc::new(config.access),
-            context: Context { engine, limits: config.limits, stop: stop.clone(), tasks: tasks.clone() },
-            clients: Arc::new(sender),
-        };
-        tasks.spawn(accept(listener, shared, listening.clone(), tasks.clone()));
+        let shared = Arc::new(Shared {
+            access: config.access,
+            context: Context {
+                engine,
+                limits: config.limits,
+                encoding: Encoding::default(),
+                stop: stop.clone(),
+                tasks: tasks.clone(),
+            },
+            listening: listening.clone(),
+            clients: sender,
+        });
+        tasks.spawn(accept(listener, shared));
         Ok(Self { address, listening, stop, tasks, clients })
     }
 
@@ -103,11 +115,20 @@ impl Server {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Shared, listening: CancellationToken, tasks: TaskTracker) {
-    let router = Router::new().fallback(upgrade).with_state(shared);
+/// What the connections share.
+struct Shared {
+    access: AccessPolicy,
+    context: Context,
+    listening: CancellationToken,
+    clients: watch::Sender<usize>,
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let seats = shared.context.limits.socket.connections.min(Semaphore::MAX_PERMITS);
+    let (seats, refusals) = (Arc::new(Semaphore::new(seats)), Arc::new(Semaphore::new(REFUSALS)));
     loop {
         let stream = tokio::select! {
-            () = listening.cancelled() => return,
+            () = shared.listening.cancelled() => return,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) => {
@@ -118,67 +139,130 @@ async fn accept(listener: TcpListener, shared: Shared, listening: CancellationTo
                 }
             },
         };
-        tasks.spawn(http(stream, router.clone(), listening.clone()));
+        let (place, admission) = match Arc::clone(&seats).try_acquire_owned() {
+            Ok(seat) => (seat, Admission::Seated),
+            Err(_) => match Arc::clone(&refusals).try_acquire_owned() {
+                Ok(place) => (place, Admission::Full),
+                Err(_) => continue,
+            },
+        };
+        let shared = Arc::clone(&shared);
+        shared.context.tasks.clone().spawn(async move {
+            serve(stream, &shared, admission).await;
+            drop(place);
+        });
     }
 }
 
-/// Speaks HTTP until the upgrade; the WebSocket goes on in a task of its own.
-async fn http(stream: TcpStream, router: Router, listening: CancellationToken) {
+/// Whether there is room for a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    Seated,
+    Full,
+}
+
+/// One connection from its first byte to its last.
+async fn serve(stream: TcpStream, shared: &Shared, admission: Admission) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
     }
-    let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .with_upgrades();
-    tokio::select! {
-        () = listening.cancelled() => {}
-        result = connection => if let Err(error) = result {
-            tracing::debug!(%error, "a connection ended early");
-        },
-    }
+    let upgraded = tokio::select! {
+        () = shared.listening.cancelled() => return,
+        upgraded = http(stream, shared, admission) => upgraded,
+    };
+    let Some(Upgraded { stream, early, encoding }) = upgraded else { return };
+    let context = Context { encoding, ..shared.context.clone() };
+    let _present = Present::new(&shared.clients);
+    ws::run(stream, early, encoding, &shared.context.limits.socket, |inbound, outbound| {
+        connection::serve(context, inbound, outbound)
+    })
+    .await;
 }
 
-async fn upgrade(
-    State(shared): State<Shared>,
-    uri: Uri,
-    headers: HeaderMap,
-    socket: Result<WebSocketUpgrade, axum::extract::ws::rejection::WebSocketUpgradeRejection>,
-) -> Response {
-    if let Err(refusal) = shared.access.check(&uri, &headers) {
-        tracing::info!(?refusal, "a connection was refused");
-        return (StatusCode::FORBIDDEN, format!("{}\n", refusal.sentence())).into_response();
+/// A stream that speaks WebSocket from now on.
+struct Upgraded {
+    stream: TcpStream,
+    /// What the client has sent right after its request.
+    early: Bytes,
+    encoding: Encoding,
+}
+
+/// Answers one request. `None` if it is not upgraded.
+async fn http(stream: TcpStream, shared: &Shared, admission: Admission) -> Option<Upgraded> {
+    let agreed = OnceLock::new();
+    let service = service_fn(|request| {
+        let answer = match answer(shared, admission, &request) {
+            Ok(accepted) => {
+                // There is one request per connection.
+                let _ = agreed.set(accepted.encoding());
+                accepted.response()
+            }
+            Err(refused) => *refused,
+        };
+        ready(Ok::<_, Infallible>(answer))
+    });
+    let mut connection = http1::Builder::new().max_buf_size(MAX_HEAD).serve_connection(TokioIo::new(stream), service);
+    let exchange = poll_fn(|context| connection.poll_without_shutdown(context));
+    let served = tokio::time::timeout(shared.context.limits.socket.head, exchange).await;
+    let http1::Parts { io, read_buf, .. } = connection.into_parts();
+    let mut stream = io.into_inner();
+    match served {
+        Ok(Ok(())) if let Some(&encoding) = agreed.get() => {
+            return Some(Upgraded { stream, early: read_buf, encoding });
+        }
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "a request could not be read"),
+        Err(_) => {
+            let length = TOO_SLOW.len() + 1;
+            let head = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8";
+            let answer = format!("{head}\r\ncontent-length: {length}\r\n\r\n{TOO_SLOW}\n");
+            // It is small enough for the socket's buffer, or nobody reads it.
+            let _ = tokio::time::timeout(HANG_UP, stream.write_all(answer.as_bytes())).await;
+        }
     }
-    let Ok(socket) = socket else {
-        let text = "This is a Hostler host. Connect with an AHP client over WebSocket.\n";
-        return (StatusCode::UPGRADE_REQUIRED, [("upgrade", "websocket")], text).into_response();
-    };
-    let tasks = shared.context.tasks.clone();
-    socket.max_message_size(MAX_MESSAGE).max_frame_size(MAX_MESSAGE).on_upgrade(move |socket| {
-        // axum spawns this future; the tracker makes a stop wait for it.
-        tasks.track_future(async move {
-            shared.clients.send_modify(|clients| *clients += 1);
-            let (sink, stream) = socket.split();
-            let inbound = stream.filter_map(|message| std::future::ready(text(message)));
-            let outbound = sink.with(|frame: bytes::Bytes| {
-                std::future::ready(Utf8Bytes::try_from(frame).map(Message::Text).map_err(axum::Error::new))
-            });
-            connection::serve(shared.context.clone(), Box::pin(inbound), Box::pin(outbound)).await;
-            shared.clients.send_modify(|clients| *clients -= 1);
-        })
+    let _ = tokio::time::timeout(HANG_UP, ws::hang_up(&mut stream)).await;
+    None
+}
+
+type Answer = Response<Full<Bytes>>;
+
+/// Decides about a request: whether there is room, whether the client may come in, whether it speaks WebSocket.
+fn answer<B>(shared: &Shared, admission: Admission, request: &Request<B>) -> Result<handshake::Accepted, Box<Answer>> {
+    if admission == Admission::Full {
+        tracing::info!("a connection was refused: there are as many as there may be");
+        return Err(Box::new(text(StatusCode::SERVICE_UNAVAILABLE, FULL)));
+    }
+    if let Err(refusal) = shared.access.check(request.uri(), request.headers()) {
+        tracing::info!(?refusal, "a connection was refused");
+        return Err(Box::new(text(StatusCode::FORBIDDEN, refusal.sentence())));
+    }
+    handshake::check(request).map_err(|fault| {
+        let mut answer = text(fault.status(), &fault.to_string());
+        answer.headers_mut().extend(fault.hint());
+        Box::new(answer)
     })
 }
 
-/// The JSON text of a message. Binary frames are taken as text too.
-fn text(message: Result<Message, axum::Error>) -> Option<String> {
-    match message {
-        Ok(Message::Text(text)) => Some(text.as_str().to_owned()),
-        Ok(Message::Binary(bytes)) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Ok(Message::Ping(_) | Message::Pong(_) | Message::Close(_)) => None,
-        Err(error) => {
-            tracing::debug!(%error, "a socket failed");
-            None
-        }
+fn text(status: StatusCode, sentence: &str) -> Answer {
+    let mut answer = Response::new(Full::from(format!("{sentence}\n")));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+/// Counts a client as long as it is there.
+struct Present<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Present<'a> {
+    fn new(clients: &'a watch::Sender<usize>) -> Self {
+        clients.send_modify(|clients| *clients += 1);
+        Self(clients)
+    }
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|clients| *clients -= 1);
     }
 }

@@ -4,8 +4,9 @@ use ahp_types::errors::{UnsupportedProtocolVersionErrorData, ahp_error_codes};
 
 use crate::rpc::RpcError;
 
-/// The versions that this host speaks, as ranges.
-const SUPPORTED: &[&str] = &["^1.0.0"];
+/// The versions that this host speaks, as ranges. What 1.0 has and 0.9 does not (canvases), this host does not send to
+/// anybody; should that change, the difference is made here.
+const SUPPORTED: &[&str] = &["^1.0.0", "^0.9.0"];
 
 /// A negotiated version; the number is its slot in the envelope's frame cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,14 +15,18 @@ pub(crate) struct Version {
     pub(crate) slot: usize,
 }
 
+impl Version {
+    /// The version of a client that comes back: `reconnect` does not tell, and nothing that is sent differs.
+    pub(crate) fn for_return() -> Self {
+        Self { name: "1.0.0".to_owned(), slot: 0 }
+    }
+}
+
 /// Picks the highest offer that this host speaks. Offers that cannot be read are skipped.
 pub(crate) fn negotiate(offers: &[String]) -> Result<Version, RpcError> {
-    let best = offers
-        .iter()
-        .filter_map(|offer| parse(offer).map(|parts| (parts, offer)))
-        .filter(|(parts, _)| parts.0 == 1)
-        .max();
-    match best {
+    let spoken = |parts: &(u64, u64, u64)| parts.0 == 1 || (parts.0, parts.1) == (0, 9);
+    let offered = offers.iter().filter_map(|offer| parse(offer).map(|parts| (parts, offer)));
+    match offered.filter(|(parts, _)| spoken(parts)).max() {
         Some((_, name)) => Ok(Version { name: name.clone(), slot: 0 }),
         None => Err(refusal(offers)),
     }
@@ -32,8 +37,9 @@ fn refusal(offers: &[String]) -> RpcError {
         supported_versions: SUPPORTED.iter().map(|version| (*version).to_owned()).collect(),
     };
     let offered = if offers.is_empty() { "none".to_owned() } else { offers.join(", ") };
-    let message =
-        format!("this host speaks AHP {}; the client offered {offered}. Update the client.", SUPPORTED.join(", "));
+    let message = format!(
+        "This host speaks AHP 1.0 and 0.9; the client offered {offered}. Update the client (VS Code: 1.136 or later)."
+    );
     RpcError::new(ahp_error_codes::UNSUPPORTED_PROTOCOL_VERSION, message)
         .with_data(serde_json::to_value(data).unwrap_or_default())
 }
@@ -62,7 +68,8 @@ mod tests {
 
     #[test]
     fn other_offers_are_refused_with_the_supported_versions() {
-        for offers in [&["0.9.0"][..], &["0.8.0", "2.0.0"], &[], &["x"]] {
+        assert_eq!(offer(&["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"]), Ok("0.9.0".into()), "VS Code 1.139");
+        for offers in [&["0.8.0", "2.0.0"][..], &["0.6.0"], &[], &["x"]] {
             assert_eq!(offer(offers), Err(-32005), "{offers:?}");
         }
         let error = negotiate(&[]).unwrap_err();

@@ -55,8 +55,9 @@ async fn a_client_of_another_version_is_told_and_hung_up_on() {
     let error =
         raw.call("initialize", json!({"protocolVersions": ["0.8.0", "0.7.0"], "clientId": "c"})).await.unwrap_err();
     assert_eq!(error["code"], -32005);
-    assert_eq!(error["data"]["supportedVersions"], json!(["^1.0.0"]));
-    assert!(error["message"].as_str().unwrap().contains("0.8.0"));
+    assert_eq!(error["data"]["supportedVersions"], json!(["^1.0.0", "^0.9.0"]));
+    let sentence = error["message"].as_str().unwrap();
+    assert!(sentence.contains("0.8.0") && sentence.contains("VS Code: 1.136"), "{sentence}");
     assert_eq!(raw.receive().await, None);
     rig.engine.shutdown().await;
 }
@@ -150,7 +151,7 @@ async fn the_subscription_is_answered_before_anything_newer_is_sent() {
     assert!(snapshot < started);
     let from = raw.heard[snapshot]["result"]["snapshot"]["fromSeq"].as_u64().unwrap();
     assert!(raw.heard[started]["params"]["serverSeq"].as_u64().unwrap() > from);
-    assert_eq!(raw.heard[started]["params"]["origin"], json!({"clientId": "raw", "clientSeq": 7}));
+    assert_eq!(raw.heard[started]["params"]["origin"], json!({"clientId": "raw", "clientSeq": 1}));
     let added = position(&|message| message["method"] == "root/sessionAdded");
     assert_eq!(raw.heard[added]["params"]["summary"]["resource"], SESSION);
     let numbers: Vec<_> = raw.heard.iter().filter_map(|message| message["params"]["serverSeq"].as_u64()).collect();
@@ -178,7 +179,7 @@ async fn forbidden_unknown_and_malformed_actions_come_back_with_a_reason() {
         raw.dispatch(channel, action.clone()).await;
         let envelope = raw.envelope(action["type"].as_str().unwrap()).await;
         assert!(envelope["rejectionReason"].as_str().unwrap().contains(reason), "{envelope:#}");
-        assert_eq!(envelope["origin"]["clientSeq"], 7);
+        assert_eq!(envelope["origin"]["clientSeq"], raw.seq);
     }
     // Unknown channels and undecodable dispatches are ignored; the connection lives on.
     raw.dispatch("claude:/unknown", json!({"type": "session/ready"})).await;
@@ -206,5 +207,123 @@ async fn an_unsubscribed_channel_is_silent() {
     // The root still tells of the new session, the chat says nothing.
     while raw.receive().await.unwrap()["method"] != "root/sessionAdded" {}
     assert!(raw.heard.iter().all(|message| message["method"] != "action"));
+    rig.engine.shutdown().await;
+}
+
+fn turn(id: &str) -> Value {
+    let message = json!({"text": "hi", "origin": {"kind": "user"}});
+    json!({"type": "chat/turnStarted", "turnId": id, "startedAt": "2026-11-15T08:00:00Z", "message": message})
+}
+
+#[tokio::test]
+async fn a_client_of_version_0_9_is_served_the_same() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    let offers = json!(["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"]);
+    let result = raw.call("initialize", json!({"protocolVersions": offers, "clientId": "code"})).await.unwrap();
+    assert_eq!(result["protocolVersion"], "0.9.0");
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let state = raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    assert_eq!(state["snapshot"]["state"]["defaultChat"], default_chat_uri(SESSION));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_gets_what_it_missed_and_then_what_is_new() {
+    let mut rig = rig().await;
+    let chat = default_chat_uri(SESSION);
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let snapshot = raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    let seen = snapshot["snapshot"]["fromSeq"].clone();
+    drop(raw);
+
+    let mut other = Raw::connect(&rig);
+    other.call("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": "other"})).await.unwrap();
+    other.call("subscribe", json!({"channel": chat})).await.unwrap();
+    other.dispatch(&chat, turn("t1")).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    other.envelope("chat/turnComplete").await;
+
+    // As VS Code says it: without a channel.
+    let mut back = Raw::connect(&rig);
+    let params =
+        json!({"clientId": "raw", "lastSeenServerSeq": seen, "subscriptions": [chat, SESSION, "claude:/gone"]});
+    let result = back.call("reconnect", params).await.unwrap();
+    assert_eq!(result["type"], "replay");
+    assert_eq!(result["missing"], json!(["claude:/gone"]));
+    let replayed: Vec<_> =
+        result["actions"].as_array().unwrap().iter().filter(|e| e["channel"] == chat).cloned().collect();
+    let heard: Vec<_> = other.heard.iter().filter(|m| m["method"] == "action").map(|m| m["params"].clone()).collect();
+    assert_eq!(replayed, heard, "the same envelopes, the same numbers");
+
+    other.dispatch(&chat, turn("t2")).await;
+    agent.prompt().await;
+    agent.answer(2, "c", "d").await;
+    let end = back.envelope("chat/turnComplete").await;
+    assert_eq!(end["action"]["turnId"], "t2");
+    assert_eq!(
+        back.code("reconnect", json!({"clientId": "raw", "lastSeenServerSeq": 0, "subscriptions": []})).await,
+        -32601
+    );
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_that_saw_impossible_numbers_gets_snapshots() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    drop(raw);
+    let mut back = Raw::connect(&rig);
+    let params = json!({"clientId": "raw", "lastSeenServerSeq": 1_099_511_627_776_u64, "subscriptions": [SESSION, "ahp-root://", "x:/y"]});
+    let result = back.call("reconnect", params).await.unwrap();
+    assert_eq!(result["type"], "snapshot");
+    let resources: Vec<_> = result["snapshots"].as_array().unwrap().iter().map(|s| s["resource"].clone()).collect();
+    assert_eq!(resources, [json!(SESSION), json!("ahp-root://")]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_failed_reconnect_leaves_the_socket_open_for_initialize() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    let params = json!({"clientId": "stranger", "lastSeenServerSeq": 3, "subscriptions": []});
+    assert_eq!(raw.code("reconnect", params).await, -32008);
+    raw.call("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": "stranger"})).await.unwrap();
+    assert_eq!(raw.call("ping", json!({})).await, Ok(Value::Null));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_speaks_for_itself_only() {
+    let rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    let foreign = json!({"clientId": "somebody", "tools": []});
+    let params = json!({"channel": SESSION, "activeClient": foreign});
+    assert_eq!(raw.code("createSession", params).await, -32602);
+    let own = json!({"clientId": "raw", "tools": []});
+    raw.call("createSession", json!({"channel": SESSION, "activeClient": own})).await.unwrap();
+    let state = raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    assert_eq!(state["snapshot"]["state"]["activeClients"][0]["clientId"], "raw");
+    raw.dispatch(SESSION, json!({"type": "session/activeClientSet", "activeClient": foreign})).await;
+    let envelope = raw.envelope("session/activeClientSet").await;
+    assert!(envelope["rejectionReason"].as_str().unwrap().contains("for itself"), "{envelope:#}");
+    raw.dispatch(SESSION, json!({"type": "session/activeClientRemoved", "clientId": "raw"})).await;
+    assert!(raw.envelope("session/activeClientRemoved").await.get("rejectionReason").is_none());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn two_sockets_of_one_client_do_not_disturb_each_other() {
+    let rig = rig().await;
+    let (mut one, mut two) = (Raw::initialized(&rig).await, Raw::initialized(&rig).await);
+    one.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    two.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    drop(one);
+    two.dispatch(SESSION, json!({"type": "session/titleChanged", "title": "Still here"})).await;
+    assert_eq!(two.envelope("session/titleChanged").await["action"]["title"], "Still here");
     rig.engine.shutdown().await;
 }

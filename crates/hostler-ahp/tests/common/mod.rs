@@ -31,7 +31,7 @@ pub async fn rig() -> Rig {
     let dir = tempfile::tempdir().unwrap();
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
-        store: StoreOptions { dir: dir.path().to_owned() },
+        store: StoreOptions::new(dir.path()),
         drivers: vec![driver],
         gateway: Arc::new(NoGateway),
         default_directory: dir.path().to_owned(),
@@ -44,12 +44,19 @@ pub async fn rig() -> Rig {
 pub struct Raw {
     connection: MemoryConnection,
     next: u64,
+    /// The number of the last dispatch.
+    pub seq: i64,
     pub heard: Vec<Value>,
 }
 
 impl Raw {
     pub fn connect(rig: &Rig) -> Self {
-        Self { connection: connect_in_memory(&rig.engine, ConnectionLimits::default()), next: 0, heard: Vec::new() }
+        Self {
+            connection: connect_in_memory(&rig.engine, ConnectionLimits::default()),
+            next: 0,
+            seq: 0,
+            heard: Vec::new(),
+        }
     }
 
     pub async fn initialized(rig: &Rig) -> Self {
@@ -98,7 +105,8 @@ impl Raw {
     }
 
     pub async fn dispatch(&mut self, channel: &str, action: Value) {
-        let params = json!({"channel": channel, "clientSeq": 7, "action": action});
+        self.seq += 1;
+        let params = json!({"channel": channel, "clientSeq": self.seq, "action": action});
         self.send(&json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
     }
 

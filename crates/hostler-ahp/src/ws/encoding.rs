@@ -1,0 +1,183 @@
+//! Text becomes a whole frame, header included, that any number of sockets can write as it is.
+
+use bytes::{Buf as _, Bytes};
+
+use super::deflate;
+
+/// Messages below this are sent as they are: they fit in one packet anyway.
+const DEFLATE_FROM: usize = 1024;
+
+/// Messages above this are sent as they are: deflating them would keep a thread busy for too long.
+const DEFLATE_UP_TO: usize = 4 * 1024 * 1024;
+
+/// The longest header of a frame without mask.
+const HEADER: usize = 10;
+
+const FIN: u8 = 0x80;
+const RSV1: u8 = 0x40;
+const TEXT: u8 = 0x1;
+const CLOSE: u8 = 0x8;
+const PING: u8 = 0x9;
+const PONG: u8 = 0xa;
+
+/// How frames are written on a connection. All connections with the same encoding can share a frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// As they are.
+    #[default]
+    Plain,
+    /// Deflated when that is worth it.
+    Deflated,
+}
+
+impl Encoding {
+    /// How many encodings there are.
+    pub(crate) const COUNT: usize = 2;
+
+    /// A number below [`Encoding::COUNT`], for caches.
+    pub(crate) fn slot(self) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Deflated => 1,
+        }
+    }
+
+    /// The encoding that a text of this length really gets: most are sent as they are on every connection, and so
+    /// can be shared by all.
+    pub(crate) fn for_length(self, length: usize) -> Self {
+        if (DEFLATE_FROM..=DEFLATE_UP_TO).contains(&length) { self } else { Self::Plain }
+    }
+
+    /// The frame of a text message.
+    pub(crate) fn frame(self, text: &[u8]) -> Bytes {
+        if self.for_length(text.len()) == Self::Deflated
+            && let Some(frame) = deflated(text)
+        {
+            return frame;
+        }
+        let mut frame = Vec::with_capacity(HEADER + text.len());
+        put_header(&mut frame, FIN | TEXT, text.len());
+        frame.extend_from_slice(text);
+        frame.into()
+    }
+}
+
+/// The text of a plain frame, for connections without a socket.
+pub(crate) fn text(mut frame: Bytes) -> Bytes {
+    let header = match frame.get(1) {
+        Some(127) => 10,
+        Some(126) => 4,
+        _ => 2,
+    };
+    frame.advance(header.min(frame.len()));
+    frame
+}
+
+/// The frame that ends a connection.
+pub(crate) fn close(code: u16, reason: &str) -> Bytes {
+    let mut payload = code.to_be_bytes().to_vec();
+    payload.extend_from_slice(reason.as_bytes());
+    control(CLOSE, &payload)
+}
+
+/// The answer to a close without a code.
+pub(crate) fn close_without_code() -> Bytes {
+    control(CLOSE, &[])
+}
+
+pub(crate) fn ping() -> Bytes {
+    control(PING, &[])
+}
+
+pub(crate) fn pong(payload: &[u8]) -> Bytes {
+    control(PONG, payload)
+}
+
+/// Control frames hold 125 bytes at most; what is more is cut off.
+fn control(opcode: u8, payload: &[u8]) -> Bytes {
+    let payload = payload.get(..125).unwrap_or(payload);
+    let mut frame = Vec::with_capacity(2 + payload.len());
+    put_header(&mut frame, FIN | opcode, payload.len());
+    frame.extend_from_slice(payload);
+    frame.into()
+}
+
+/// `None` if the deflated frame would not be smaller.
+fn deflated(text: &[u8]) -> Option<Bytes> {
+    // The header's length depends on what the text deflates to: leave room, then use the end of it.
+    let mut frame = vec![0; HEADER];
+    let complete = deflate::deflate(text, &mut frame);
+    let length = frame.len().saturating_sub(HEADER);
+    if !complete || length >= text.len() {
+        return None;
+    }
+    let mut header = Vec::with_capacity(HEADER);
+    put_header(&mut header, FIN | RSV1 | TEXT, length);
+    let start = HEADER - header.len();
+    frame.get_mut(start..HEADER)?.copy_from_slice(&header);
+    Some(Bytes::from(frame).split_off(start))
+}
+
+fn put_header(frame: &mut Vec<u8>, first: u8, length: usize) {
+    frame.push(first);
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(length @ ..126), _) => frame.push(length),
+        (_, Ok(length)) => {
+            frame.push(126);
+            frame.extend_from_slice(&length.to_be_bytes());
+        }
+        _ => {
+            frame.push(127);
+            frame.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(length: usize) -> Vec<u8> {
+        let mut state = 1u64;
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        };
+        std::iter::repeat_with(next).take(length).collect()
+    }
+
+    #[test]
+    fn the_header_has_the_shortest_form_and_the_text_is_found_again() {
+        for (length, header) in [
+            (0, vec![0x81, 0]),
+            (125, vec![0x81, 125]),
+            (126, vec![0x81, 126, 0, 126]),
+            (65_535, vec![0x81, 126, 0xff, 0xff]),
+            (65_536, vec![0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
+        ] {
+            let message = vec![b'x'; length];
+            let frame = Encoding::Plain.frame(&message);
+            assert!(frame.starts_with(&header), "{length}");
+            assert_eq!(text(frame), message);
+        }
+        assert!(text(Bytes::new()).is_empty());
+    }
+
+    #[test]
+    fn only_what_becomes_smaller_is_deflated() {
+        let (small, worthwhile, huge) = (vec![b'x'; 1023], vec![b'x'; 1024], vec![b'x'; DEFLATE_UP_TO + 1]);
+        assert_eq!(Encoding::Deflated.frame(&small), Encoding::Plain.frame(&small));
+        assert_eq!(Encoding::Deflated.frame(&huge), Encoding::Plain.frame(&huge));
+        let frame = Encoding::Deflated.frame(&worthwhile);
+        assert_eq!(frame[0], FIN | RSV1 | TEXT);
+        assert_eq!(usize::from(frame[1]), frame.len() - 2);
+        let noise = noise(2000);
+        assert_eq!(Encoding::Deflated.frame(&noise), Encoding::Plain.frame(&noise));
+    }
+
+    #[test]
+    fn a_close_frame_holds_its_code_and_reason() {
+        assert_eq!(close(1001, "bye"), &b"\x88\x05\x03\xe9bye"[..]);
+        assert_eq!(close_without_code(), &b"\x88\x00"[..]);
+    }
+}

@@ -1,0 +1,111 @@
+//! Which compression is agreed on: `permessage-deflate` without context takeover, or none.
+//!
+//! No message ever refers to an earlier one, in neither direction. That is what lets a compressed frame be shared by
+//! many clients, and what keeps the memory of an idle connection free of windows.
+
+use http::HeaderMap;
+use http::header::SEC_WEBSOCKET_EXTENSIONS;
+
+/// The agreement, as the answer's header has it.
+const AGREED: &str = "permessage-deflate; server_no_context_takeover; client_no_context_takeover";
+
+/// The same for a client that named our window: it is the largest that there is.
+const AGREED_FULL_WINDOW: &str =
+    "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=15";
+
+/// Takes the first offer that can be kept, as the value of the answer's header. A bad offer is declined, never an
+/// error: the connection then goes on without compression.
+pub(crate) fn negotiate(headers: &HeaderMap) -> Option<&'static str> {
+    let offers = headers.get_all(SEC_WEBSOCKET_EXTENSIONS).iter().filter_map(|value| value.to_str().ok());
+    offers.flat_map(|value| value.split(',')).find_map(accept)
+}
+
+fn accept(offer: &str) -> Option<&'static str> {
+    let mut parts = offer.split(';').map(str::trim);
+    if parts.next()? != "permessage-deflate" {
+        return None;
+    }
+    let mut seen: Vec<&str> = Vec::new();
+    let mut agreed = AGREED;
+    for part in parts {
+        let (name, value) = match part.split_once('=') {
+            Some((name, value)) => (name.trim(), Some(unquoted(value.trim()))),
+            None => (part, None),
+        };
+        if seen.contains(&name) {
+            return None;
+        }
+        seen.push(name);
+        match (name, value) {
+            // We never keep a context, and we read any window.
+            ("server_no_context_takeover" | "client_no_context_takeover" | "client_max_window_bits", None) => {}
+            ("client_max_window_bits", Some(bits)) if window(bits).is_some() => {}
+            // Our compressor has one window size.
+            ("server_max_window_bits", Some(bits)) if window(bits) == Some(15) => agreed = AGREED_FULL_WINDOW,
+            _ => return None,
+        }
+    }
+    Some(agreed)
+}
+
+fn unquoted(value: &str) -> &str {
+    value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
+}
+
+/// 8 to 15, written without leading zeros.
+fn window(bits: &str) -> Option<u8> {
+    if bits.starts_with('0') {
+        return None;
+    }
+    bits.parse().ok().filter(|bits| (8..=15).contains(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(offers: &[&str]) -> Option<&'static str> {
+        let mut headers = HeaderMap::new();
+        for offer in offers {
+            headers.append(SEC_WEBSOCKET_EXTENSIONS, offer.parse().unwrap());
+        }
+        negotiate(&headers)
+    }
+
+    #[test]
+    fn offers_of_browsers_and_libraries_are_accepted() {
+        for offer in [
+            "permessage-deflate",
+            "permessage-deflate; client_max_window_bits",
+            "permessage-deflate; client_max_window_bits=10",
+            "permessage-deflate; client_max_window_bits=\"15\"",
+            "permessage-deflate;server_no_context_takeover;client_no_context_takeover",
+            "x-webkit-deflate-frame, permessage-deflate",
+        ] {
+            assert_eq!(answer(&[offer]), Some(AGREED), "{offer}");
+        }
+        assert_eq!(answer(&["permessage-deflate; server_max_window_bits=15"]), Some(AGREED_FULL_WINDOW));
+    }
+
+    #[test]
+    fn an_offer_that_cannot_be_kept_is_declined_and_the_next_one_is_tried() {
+        for offer in [
+            "",
+            "permessage-bzip2",
+            "permessage-deflate; unknown",
+            "permessage-deflate; server_max_window_bits=10",
+            "permessage-deflate; server_max_window_bits",
+            "permessage-deflate; client_max_window_bits=7",
+            "permessage-deflate; client_max_window_bits=16",
+            "permessage-deflate; client_max_window_bits=09",
+            "permessage-deflate; server_no_context_takeover=1",
+            "permessage-deflate; client_max_window_bits; client_max_window_bits",
+        ] {
+            assert_eq!(answer(&[offer]), None, "{offer}");
+            assert_eq!(answer(&[offer, "permessage-deflate"]), Some(AGREED), "{offer}");
+        }
+        let fallback = "permessage-deflate; server_max_window_bits=10, permessage-deflate";
+        assert_eq!(answer(&[fallback]), Some(AGREED));
+        assert_eq!(answer(&[]), None);
+    }
+}

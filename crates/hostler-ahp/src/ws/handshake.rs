@@ -1,0 +1,187 @@
+//! The opening handshake: is this request an upgrade, and what is answered.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{ALLOW, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY};
+use http::header::{HeaderName, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use sha1::{Digest as _, Sha1};
+
+use super::encoding::Encoding;
+use super::extension;
+
+/// What RFC 6455 adds to the client's key.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Why a request is not upgraded. The text is the body of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoUpgrade {
+    /// An ordinary request.
+    #[error("This is a Hostler host. Connect with an AHP client over WebSocket.")]
+    Plain,
+    /// The method or the version of HTTP cannot be upgraded.
+    #[error("A WebSocket is opened with GET over HTTP/1.1.")]
+    Method,
+    /// `Connection` does not say `Upgrade`: a proxy has eaten it, most likely.
+    #[error("The header `Connection: Upgrade` is missing; a proxy in between must pass it on.")]
+    Connection,
+    /// A draft of the protocol.
+    #[error("This host speaks WebSocket version 13 only.")]
+    Version,
+    /// The key is not 16 bytes in base64, or there are several.
+    #[error("The header `Sec-WebSocket-Key` must be there once, with 16 bytes in base64.")]
+    Key,
+}
+
+impl NoUpgrade {
+    /// The status of the answer.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Self::Plain | Self::Version => StatusCode::UPGRADE_REQUIRED,
+            Self::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Connection | Self::Key => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// The header that tells a client what would be right, if there is one.
+    pub(crate) fn hint(self) -> Option<(HeaderName, HeaderValue)> {
+        match self {
+            Self::Plain => Some((UPGRADE, HeaderValue::from_static("websocket"))),
+            Self::Version => Some((SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))),
+            Self::Method => Some((ALLOW, HeaderValue::from_static("GET"))),
+            Self::Connection | Self::Key => None,
+        }
+    }
+}
+
+/// A request that may be upgraded.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Accepted {
+    key: HeaderValue,
+    extension: Option<&'static str>,
+}
+
+impl Accepted {
+    /// How frames will be written on the socket.
+    pub(crate) fn encoding(&self) -> Encoding {
+        if self.extension.is_some() { Encoding::Deflated } else { Encoding::Plain }
+    }
+
+    /// The answer: 101 with what was agreed on.
+    pub(crate) fn response<B: Default>(self) -> Response<B> {
+        let mut response = Response::new(B::default());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(SEC_WEBSOCKET_ACCEPT, self.key);
+        if let Some(extension) = self.extension {
+            headers.insert(SEC_WEBSOCKET_EXTENSIONS, HeaderValue::from_static(extension));
+        }
+        response
+    }
+}
+
+/// Checks a request.
+///
+/// # Errors
+/// Why it is not upgraded.
+pub(crate) fn check<B>(request: &Request<B>) -> Result<Accepted, NoUpgrade> {
+    let headers = request.headers();
+    if !lists(headers, &UPGRADE, "websocket") {
+        return Err(NoUpgrade::Plain);
+    }
+    if request.method() != Method::GET || request.version() < Version::HTTP_11 {
+        return Err(NoUpgrade::Method);
+    }
+    if !lists(headers, &CONNECTION, "upgrade") {
+        return Err(NoUpgrade::Connection);
+    }
+    if headers.get(SEC_WEBSOCKET_VERSION).is_none_or(|version| version.as_bytes() != b"13") {
+        return Err(NoUpgrade::Version);
+    }
+    let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).iter();
+    let (Some(key), None) = (keys.next(), keys.next()) else { return Err(NoUpgrade::Key) };
+    let key = accept_key(key.as_bytes()).ok_or(NoUpgrade::Key)?;
+    Ok(Accepted { key, extension: extension::negotiate(headers) })
+}
+
+/// Whether a header that holds a list has this word in it.
+fn lists(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
+    let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|entry| entry.trim().eq_ignore_ascii_case(word))
+}
+
+fn accept_key(key: &[u8]) -> Option<HeaderValue> {
+    STANDARD.decode(key).ok().filter(|nonce| nonce.len() == 16)?;
+    let digest = Sha1::new().chain_update(key).chain_update(GUID).finalize();
+    HeaderValue::try_from(STANDARD.encode(digest)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: [(&str, &str); 4] = [
+        ("upgrade", "WebSocket"),
+        ("connection", "keep-alive, Upgrade"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ];
+
+    /// The good request with one header replaced; an empty value takes it away.
+    fn with(name: &str, value: &str) -> Request<()> {
+        let mut request = Request::builder();
+        for (known, good) in GOOD {
+            match (known == name, value) {
+                (true, "") => {}
+                (true, value) => request = request.header(known, value),
+                (false, _) => request = request.header(known, good),
+            }
+        }
+        request.body(()).unwrap()
+    }
+
+    #[test]
+    fn the_example_of_the_rfc_is_answered_as_the_rfc_says() {
+        let response: Response<()> = check(&with("none", "")).unwrap().response();
+        assert_eq!(response.status(), 101);
+        assert_eq!(response.headers()["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert!(!response.headers().contains_key("sec-websocket-extensions"));
+    }
+
+    #[test]
+    fn compression_is_answered_when_it_is_agreed_on() {
+        let mut request = with("none", "");
+        request.headers_mut().insert("sec-websocket-extensions", HeaderValue::from_static("permessage-deflate"));
+        let accepted = check(&request).unwrap();
+        assert_eq!(accepted.encoding(), Encoding::Deflated);
+        let response: Response<()> = accepted.response();
+        let agreed = response.headers()["sec-websocket-extensions"].to_str().unwrap();
+        assert!(agreed.contains("server_no_context_takeover; client_no_context_takeover"), "{agreed}");
+    }
+
+    #[test]
+    fn each_fault_has_its_status_and_hint() {
+        for (name, value, fault, status, hint) in [
+            ("upgrade", "", NoUpgrade::Plain, 426, Some("upgrade")),
+            ("upgrade", "h2c", NoUpgrade::Plain, 426, Some("upgrade")),
+            ("connection", "close", NoUpgrade::Connection, 400, None),
+            ("sec-websocket-version", "8", NoUpgrade::Version, 426, Some("sec-websocket-version")),
+            ("sec-websocket-version", "", NoUpgrade::Version, 426, Some("sec-websocket-version")),
+            ("sec-websocket-key", "", NoUpgrade::Key, 400, None),
+            ("sec-websocket-key", "c2hvcnQ=", NoUpgrade::Key, 400, None),
+            ("sec-websocket-key", "not base64 at all!!!!!!!", NoUpgrade::Key, 400, None),
+        ] {
+            assert_eq!(check(&with(name, value)), Err(fault), "{name}: {value}");
+            assert_eq!(fault.status(), status);
+            assert_eq!(fault.hint().map(|(name, _)| name.as_str().to_owned()).as_deref(), hint);
+        }
+        let mut request = with("none", "");
+        *request.method_mut() = Method::POST;
+        assert_eq!(check(&request), Err(NoUpgrade::Method));
+        let mut request = with("none", "");
+        request.headers_mut().append("sec-websocket-key", HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ=="));
+        assert_eq!(check(&request), Err(NoUpgrade::Key));
+    }
+}

@@ -1,0 +1,230 @@
+//! A socket over a stream in memory, with a clock that jumps: liveness, order and farewell without waiting.
+
+use futures::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
+use tokio::sync::mpsc;
+
+use std::time::Duration;
+
+use super::*;
+
+const MASK: [u8; 4] = [1, 2, 3, 4];
+
+/// A short frame as a client sends it.
+fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    let masked = payload.iter().zip(MASK.into_iter().cycle()).map(|(byte, mask)| byte ^ mask);
+    [&[first, 0x80 | payload.len() as u8], &MASK[..]].concat().into_iter().chain(masked).collect()
+}
+
+/// What the host's end of the socket is given and gives.
+struct Host {
+    heard: mpsc::Receiver<String>,
+    tell: mpsc::Sender<Bytes>,
+    end: tokio::task::JoinHandle<()>,
+}
+
+/// A socket whose host end passes everything on. It ends when the client does, or when `tell` is dropped.
+fn open(buffer: usize, limits: SocketLimits) -> (DuplexStream, Host) {
+    let (client, stream) = duplex(buffer);
+    let (hear, heard) = mpsc::channel(16);
+    let (tell, mut told) = mpsc::channel::<Bytes>(16);
+    let talk = move |mut inbound: Inbound<DuplexStream>, mut outbound: Outbound<DuplexStream>| async move {
+        let reader = async {
+            while let Some(text) = inbound.next().await {
+                hear.send(text).await.unwrap();
+            }
+        };
+        let writer = async {
+            while let Some(frame) = told.recv().await {
+                outbound.send(frame).await.unwrap();
+            }
+            outbound.close().await.unwrap();
+        };
+        tokio::select! { () = reader => {}, () = writer => {} }
+        Goodbye::Done
+    };
+    let end = tokio::spawn(async move { run(stream, Bytes::new(), Encoding::Plain, &limits, talk).await });
+    (client, Host { heard, tell, end })
+}
+
+async fn expect(client: &mut DuplexStream, bytes: &[u8]) {
+    let mut read = vec![0; bytes.len()];
+    client.read_exact(&mut read).await.unwrap();
+    assert_eq!(read, bytes);
+}
+
+async fn rest(client: &mut DuplexStream) -> Vec<u8> {
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
+    rest
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_go_both_ways_and_a_ping_is_answered_at_once() {
+    let (mut client, mut host) = open(1024, SocketLimits::default());
+    client.write_all(&[frame(0x81, b"hello"), frame(0x89, b"?")].concat()).await.unwrap();
+    assert_eq!(host.heard.recv().await.as_deref(), Some("hello"));
+    expect(&mut client, b"\x8a\x01?").await;
+    host.tell.send(Encoding::Plain.frame(b"hi")).await.unwrap();
+    expect(&mut client, b"\x81\x02hi").await;
+    client.write_all(&frame(0x88, &1000u16.to_be_bytes())).await.unwrap();
+    assert_eq!(rest(&mut client).await, b"\x88\x02\x03\xe8");
+    drop(client);
+    host.end.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_client_is_pinged_and_stays_as_long_as_it_answers() {
+    let (mut client, host) = open(1024, SocketLimits::default());
+    let start = Instant::now();
+    for round in 1..4 {
+        expect(&mut client, b"\x89\x00").await;
+        assert_eq!(start.elapsed().as_secs(), 20 * round);
+        client.write_all(&frame(0x8a, b"")).await.unwrap();
+    }
+    assert!(!host.end.is_finished());
+    // No answer any more: one more ping, then the end, without a word.
+    assert_eq!(rest(&mut client).await, b"\x89\x00");
+    assert_eq!(start.elapsed().as_secs(), 100);
+    host.end.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_talks_is_never_pinged() {
+    let (mut client, mut host) = open(1024, SocketLimits::default());
+    for _ in 0..10 {
+        tokio::time::advance(Duration::from_secs(15)).await;
+        client.write_all(&frame(0x81, b"x")).await.unwrap();
+        host.heard.recv().await.unwrap();
+    }
+    client.write_all(&frame(0x88, b"")).await.unwrap();
+    assert_eq!(rest(&mut client).await, b"\x88\x00");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_is_busy_does_not_blame_the_client() {
+    let (mut client, stream) = duplex(1024);
+    let limits = SocketLimits::default();
+    let talk = |mut inbound: Inbound<DuplexStream>, _outbound| async move {
+        inbound.next().await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1000)).await;
+        assert_eq!(inbound.next().await.as_deref(), Some("two"));
+        Goodbye::Done
+    };
+    client.write_all(&[frame(0x81, b"one"), frame(0x81, b"two")].concat()).await.unwrap();
+    let socket = run(stream, Bytes::new(), Encoding::Plain, &limits, talk);
+    let (bytes, ()) = tokio::join!(rest(&mut client), socket);
+    assert_eq!(bytes, b"\x88\x02\x03\xe8");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_no_bytes_is_cut_off() {
+    let limits = SocketLimits { ping_after: Duration::from_secs(3600), ..SocketLimits::default() };
+    let (client, host) = open(64, limits);
+    let start = Instant::now();
+    host.tell.send(Encoding::Plain.frame(&[b'x'; 1000])).await.unwrap();
+    host.end.await.unwrap();
+    assert_eq!(start.elapsed().as_secs(), 30);
+    drop(client);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_slowly_is_served() {
+    let (mut client, host) = open(64, SocketLimits::default());
+    host.tell.send(Encoding::Plain.frame(&[b'x'; 640])).await.unwrap();
+    let mut read = 0;
+    while read < 644 {
+        tokio::time::advance(Duration::from_secs(10)).await;
+        read += client.read(&mut [0; 64]).await.unwrap();
+        client.write_all(&frame(0x8a, b"")).await.unwrap();
+    }
+    assert!(!host.end.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pings_are_answered_right_after_a_frame_that_is_under_way_and_only_the_last_counts() {
+    let (mut client, stream) = duplex(64);
+    let (hear, mut heard) = mpsc::channel(1);
+    let large = Encoding::Plain.frame(&[b'x'; 100]);
+    let (frame_under_way, next) = (large.clone(), Encoding::Plain.frame(b"next"));
+    let talk = |mut inbound: Inbound<DuplexStream>, mut outbound: Outbound<DuplexStream>| async move {
+        let reader = async {
+            while let Some(text) = inbound.next().await {
+                hear.send(text).await.unwrap();
+            }
+        };
+        let writer = async {
+            outbound.feed(frame_under_way).await.unwrap();
+            outbound.send(next).await.unwrap();
+        };
+        tokio::join!(reader, writer);
+        Goodbye::Done
+    };
+    let limits = SocketLimits::default();
+    let socket = run(stream, Bytes::new(), Encoding::Plain, &limits, talk);
+    let client = async {
+        expect(&mut client, &large[..1]).await;
+        let pings: Vec<u8> = [b"1", b"2", b"3"].into_iter().flat_map(|payload| frame(0x89, payload)).collect();
+        client.write_all(&pings).await.unwrap();
+        client.write_all(&frame(0x81, b"after the pings")).await.unwrap();
+        assert_eq!(heard.recv().await.as_deref(), Some("after the pings"));
+        expect(&mut client, &[&large[1..], b"\x8a\x013\x81\x04next"].concat()).await;
+        drop(client);
+    };
+    tokio::join!(client, socket);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_protocol_ends_with_a_close_frame_that_says_why() {
+    for (bytes, code, word) in [
+        (frame(0x83, b""), 1002u16, "opcode"),
+        (frame(0x81, b"\xff"), 1007, "UTF-8"),
+        ([&[0x81, 0xff][..], &[0; 3], &[1; 5], &MASK].concat(), 1009, "larger"),
+    ] {
+        let (mut client, host) = open(4096, SocketLimits::default());
+        // What follows the fault is ignored, however much it is.
+        client.write_all(&[bytes, vec![7; 2000]].concat()).await.unwrap();
+        let last = rest(&mut client).await;
+        assert_eq!(last[0], 0x88);
+        assert_eq!(last[2..4], code.to_be_bytes());
+        let reason = std::str::from_utf8(&last[4..]).unwrap();
+        assert!(reason.contains(word), "{reason}");
+        drop(client);
+        host.end.await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_the_writer_says_goodbye_after_everything_else() {
+    let (mut client, host) = open(1024, SocketLimits::default());
+    host.tell.send(Encoding::Plain.frame(b"last")).await.unwrap();
+    drop(host.tell);
+    let bytes = rest(&mut client).await;
+    let bytes = bytes.strip_prefix(b"\x81\x04last").unwrap();
+    assert_eq!(bytes[2..4], 1001u16.to_be_bytes());
+    // The client never hangs up; the socket ends all the same.
+    host.end.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_missed_something_hears_that_instead_of_what_waits() {
+    let (mut client, stream) = duplex(64);
+    let talk = |_inbound, mut outbound: Outbound<DuplexStream>| async move {
+        for _ in 0..10 {
+            outbound.feed(Encoding::Plain.frame(&[b'x'; 38])).await.unwrap();
+        }
+        // The stream takes one frame and a half.
+        let _ = timeout(Duration::from_secs(1), outbound.flush()).await;
+        Goodbye::TooSlow
+    };
+    let limits = SocketLimits::default();
+    let socket = run(stream, Bytes::new(), Encoding::Plain, &limits, talk);
+    let client = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let bytes = rest(&mut client).await;
+        drop(client);
+        bytes
+    };
+    let (bytes, ()) = tokio::join!(client, socket);
+    assert_eq!(bytes[80..], Goodbye::TooSlow.frame());
+}

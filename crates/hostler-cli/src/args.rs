@@ -22,6 +22,7 @@ Examples:
   hostler demo                          see the whole way of a message, offline
   hostler agents install claude         install the tested Claude Code
   hostler run \"what is in here?\"       ask once, the answer streams to stdout
+  hostler sessions list                 what was said, and where
   hostler serve                         keep agents running for other clients
   hostler doctor                        what is missing, and how to fix it
 
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Run(RunArgs),
     Demo(DemoArgs),
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
     /// Lists and installs the agents that Hostler manages.
     #[command(subcommand)]
     Agents(AgentsCommand),
@@ -118,7 +121,7 @@ pub(crate) struct UpstreamArgs {
     upstream_url: Option<OsString>,
 }
 
-/// Sends one message to a new session and streams the answer to stdout.
+/// Sends one message to a session, a new one unless it is named, and streams the answer to stdout.
 ///
 /// Uses the host of the state directory; where none runs, one is started for the time being. Ctrl-C interrupts the turn.
 #[derive(Debug, Args)]
@@ -127,6 +130,7 @@ Examples:
   hostler run \"explain src/main.rs\"
   hostler run --cwd ~/project --model claude-sonnet-4-5 \"what does this do?\"
   git diff | hostler run -
+  hostler run --session 1f0c \"and the tests?\"
   hostler run --json \"hi\" | jq -r 'select(.action.type == \"chat/delta\") | .action.content'")]
 pub(crate) struct RunArgs {
     /// The message; - reads it from stdin
@@ -134,6 +138,9 @@ pub(crate) struct RunArgs {
     /// The folder that the agent works in [default: the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<OsString>,
+    /// Continue this session, in its own folder: its id, the beginning of the id, or its URI
+    #[arg(long, value_name = "SESSION", conflicts_with = "cwd")]
+    pub(crate) session: Option<String>,
     /// Print each envelope as one line of JSON instead of the answer
     #[arg(long)]
     json: bool,
@@ -142,7 +149,7 @@ pub(crate) struct RunArgs {
     model: Option<OsString>,
     /// The agent's permission mode: default, acceptEdits, plan, … [default: default]
     #[arg(long, value_name = "MODE")]
-    permission_mode: Option<OsString>,
+    pub(crate) permission_mode: Option<OsString>,
 }
 
 /// Shows the whole way of a message, step by step.
@@ -162,6 +169,70 @@ pub(crate) struct DemoArgs {
     /// Who answers the model calls: anthropic, copilot, openai or scripted [default: scripted]
     #[arg(long, value_name = "NAME")]
     upstream: Option<OsString>,
+}
+
+/// Lists, shows and tidies the sessions of the host.
+///
+/// Uses the host of the state directory; where none runs, one is started for the time being. A SESSION is named by its
+/// id, by the beginning of its id as long as no other begins like it, or by its URI.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// Lists the sessions, the most recently changed first; ● marks the unread ones.
+    #[command(after_long_help = "\
+Examples:
+  hostler sessions list
+  hostler sessions list --all --limit 10
+  hostler sessions list --json | jq -r '.[].title'")]
+    List {
+        /// The archived ones too
+        #[arg(long)]
+        all: bool,
+        /// At most so many
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        limit: Option<u32>,
+        /// Print the summaries as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows what was said in a session.
+    Show {
+        /// The session
+        session: String,
+        /// With what the agent thought
+        #[arg(long)]
+        reasoning: bool,
+        /// Print the session's and its chat's state as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Gives a session another title.
+    Rename {
+        /// The session
+        session: String,
+        /// The new title
+        title: String,
+    },
+    /// Hides a session from the list; nothing is lost.
+    Archive {
+        /// The session
+        session: String,
+        /// Bring it back
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Removes sessions for good.
+    #[command(after_long_help = "\
+Examples:
+  hostler sessions delete 1f0c
+  hostler sessions delete --yes 1f0c 27aa")]
+    Delete {
+        /// The sessions
+        #[arg(required = true, value_name = "SESSION")]
+        sessions: Vec<String>,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -214,9 +285,12 @@ impl Cli {
                 flags.text(Key::Model, args.model.as_ref());
                 flags.text(Key::PermissionMode, args.permission_mode.as_ref());
             }
+            Command::Sessions(SessionsCommand::List { json, .. } | SessionsCommand::Show { json, .. }) => {
+                flags.switch(Key::Json, *json);
+            }
             Command::Demo(args) => flags.text(Key::Upstream, args.upstream.as_ref()),
             Command::Doctor(args) => flags.switch(Key::Json, args.json),
-            Command::Agents(_) | Command::Completions { .. } => {}
+            Command::Sessions(_) | Command::Agents(_) | Command::Completions { .. } => {}
         }
         flags.0
     }
@@ -248,9 +322,10 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_but_three_is_a_setting() {
+    fn every_flag_is_a_setting_but_those_of_one_call() {
         // What one call does, not how Hostler runs; and where the settings are.
-        let not_settings = ["help", "version", "config", "once", "build"];
+        let not_settings =
+            ["help", "version", "config", "once", "build", "session", "all", "limit", "reasoning", "undo", "yes"];
         let mut commands = vec![Cli::command()];
         while let Some(command) = commands.pop() {
             commands.extend(command.get_subcommands().cloned());

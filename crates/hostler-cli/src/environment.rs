@@ -23,10 +23,14 @@ pub struct HostEnvironment {
     pub temp_dir: PathBuf,
     /// Where the command was started.
     pub current_dir: PathBuf,
+    /// Whether somebody types on a terminal.
+    pub stdin_is_terminal: bool,
     /// Whether somebody reads stdout on a terminal.
     pub stdout_is_terminal: bool,
     /// Whether somebody reads stderr on a terminal.
     pub stderr_is_terminal: bool,
+    /// How wide stdout's terminal is, where it has one that says so.
+    pub columns: Option<usize>,
 }
 
 impl HostEnvironment {
@@ -34,8 +38,10 @@ impl HostEnvironment {
     pub fn from_process() -> Self {
         let current_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let mut environment = Self::from_vars(std::env::vars_os(), current_dir, std::env::temp_dir());
+        environment.stdin_is_terminal = std::io::stdin().is_terminal();
         environment.stdout_is_terminal = std::io::stdout().is_terminal();
         environment.stderr_is_terminal = std::io::stderr().is_terminal();
+        environment.columns = terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| width.0.into());
         environment
     }
 
@@ -59,8 +65,10 @@ impl HostEnvironment {
             vars,
             temp_dir,
             current_dir,
+            stdin_is_terminal: false,
             stdout_is_terminal: false,
             stderr_is_terminal: false,
+            columns: None,
         }
     }
 

@@ -106,6 +106,20 @@ pub(crate) struct Reached {
     pub(crate) own: Option<OwnHost>,
 }
 
+impl Reached {
+    /// Says goodbye; a host of our own stays until its last client has left.
+    pub(crate) async fn leave(self, console: &mut Console, signals: &mut Signals) {
+        let Self { client, events, own } = self;
+        drop(events);
+        client.close().await;
+        if let Some(own) = own
+            && let Err(mut failure) = own.leave(console, signals).await
+        {
+            failure.say(console);
+        }
+    }
+}
+
 /// Connects to the host that runs on the state directory, or starts one in this process.
 pub(crate) async fn reach(wiring: &Wiring, settings: &Settings) -> Result<Reached, Failure> {
     let directory = StateDir::open(&settings.state_dir)?;

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod catalogue;
 mod client;
 mod commands;
 mod console;
@@ -118,8 +119,9 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
     }
     match &cli.command {
         Command::Serve(_) => commands::serve(wiring, &settings, io).await,
-        Command::Run(args) => commands::run(&args.prompt, wiring, &settings, io).await,
+        Command::Run(args) => commands::run(args, wiring, &settings, io).await,
         Command::Demo(args) => commands::demo(args.once, wiring, &settings, io).await,
+        Command::Sessions(command) => commands::sessions(command, wiring, &settings, io).await,
         Command::Agents(command) => commands::agents(command, wiring, io).await,
         Command::Doctor(_) => commands::doctor(wiring, &settings, io).await,
         Command::Completions { .. } => Ok(Exit::Done),

@@ -12,10 +12,11 @@ use std::time::Duration;
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::actions::StateAction;
 use ahp_types::commands::{
-    CreateSessionParams, DispatchActionParams, Implementation, InitializeParams, SubscribeParams, SubscribeResult,
+    CreateSessionParams, DispatchActionParams, DisposeSessionParams, Implementation, InitializeParams,
+    ListSessionsParams, ListSessionsResult, SubscribeParams, SubscribeResult,
 };
 use ahp_types::messages::JsonRpcError;
-use ahp_types::state::SnapshotState;
+use ahp_types::state::{ChatState, SessionState, SnapshotState};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -67,6 +68,9 @@ pub enum ClientError {
         /// What is wrong with the answer.
         reason: String,
     },
+    /// The host refused an action.
+    #[error("The host refused it: {0}")]
+    Rejected(String),
     /// Too many events wait to be read; the answer would come behind them.
     #[error("The client fell behind the host's events.")]
     Behind,
@@ -141,26 +145,84 @@ impl Client {
         self.request::<IgnoredAny>("createSession", params).await.map(|_| ())
     }
 
+    /// Removes a session for good; it is gone when the answer comes.
+    pub(crate) async fn dispose_session(&self, session: &str) -> Result<(), ClientError> {
+        let params = DisposeSessionParams { channel: session.to_owned(), meta: None };
+        self.request::<IgnoredAny>("disposeSession", &params).await.map(|_| ())
+    }
+
+    /// A page of the announced sessions, the most recently changed first.
+    pub(crate) async fn list_sessions(
+        &self,
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<ListSessionsResult, ClientError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let params =
+            ListSessionsParams { channel: ROOT_RESOURCE_URI.to_owned(), meta: None, limit: Some(limit), cursor };
+        self.request("listSessions", &params).await
+    }
+
+    /// Subscribes to a session and returns its state.
+    pub(crate) async fn session(&self, session: &str) -> Result<SessionState, ClientError> {
+        match self.state(session).await? {
+            SnapshotState::Session(state) => Ok(*state),
+            _ => Err(unexpected_state("the state is not a session's")),
+        }
+    }
+
+    /// Subscribes to a chat and returns its state.
+    pub(crate) async fn chat(&self, chat: &str) -> Result<ChatState, ClientError> {
+        match self.state(chat).await? {
+            SnapshotState::Chat(state) => Ok(*state),
+            _ => Err(unexpected_state("the state is not a chat's")),
+        }
+    }
+
+    async fn state(&self, channel: &str) -> Result<SnapshotState, ClientError> {
+        let result: SubscribeResult = self.subscribe(channel).await?;
+        Ok(result.snapshot.ok_or_else(|| unexpected_state("it has no state"))?.state)
+    }
+
     /// Subscribes to a session and to its default chat, and returns the chat's URI.
     pub(crate) async fn subscribe_session(&self, session: &str) -> Result<String, ClientError> {
-        let unexpected = |reason: &str| ClientError::Unexpected { method: "subscribe", reason: reason.to_owned() };
-        let result: SubscribeResult = self.subscribe(session).await?;
-        let snapshot = result.snapshot.ok_or_else(|| unexpected("the session has no state"))?;
-        let SnapshotState::Session(state) = snapshot.state else {
-            return Err(unexpected("the state is not a session's"));
-        };
-        let chat = state.default_chat.ok_or_else(|| unexpected("the session has no default chat"))?;
+        let chat = default_chat(&self.session(session).await?)?;
         // What the chat holds is not needed: only what comes.
         let _snapshot: IgnoredAny = self.subscribe(&chat).await?;
         Ok(chat)
     }
 
-    /// Sends an action; what became of it comes back as an event.
-    pub(crate) async fn dispatch(&self, channel: &str, action: StateAction) -> Result<(), ClientError> {
+    /// Sends an action on a channel that is subscribed to and waits until the host has taken or refused it. Other
+    /// events that come until then are dropped.
+    pub(crate) async fn settle(
+        &self,
+        events: &mut mpsc::Receiver<Event>,
+        channel: &str,
+        action: StateAction,
+    ) -> Result<(), ClientError> {
+        let seq = self.dispatch(channel, action).await?;
+        loop {
+            match events.recv().await {
+                Some(Event::Envelope { envelope, .. }) => {
+                    let origin = envelope.origin.as_ref();
+                    if origin.is_some_and(|origin| origin.client_id == self.client_id && origin.client_seq == seq) {
+                        return envelope.rejection_reason.map_or(Ok(()), |reason| Err(ClientError::Rejected(reason)));
+                    }
+                }
+                Some(Event::Notification { .. }) => {}
+                Some(Event::Closed(error)) => return Err(error),
+                None => return Err(gone()),
+            }
+        }
+    }
+
+    /// Sends an action; what became of it comes back as an event whose origin holds the returned number.
+    pub(crate) async fn dispatch(&self, channel: &str, action: StateAction) -> Result<i64, ClientError> {
         let client_seq = self.client_seq.fetch_add(1, Ordering::Relaxed) + 1;
         let params = DispatchActionParams { channel: channel.to_owned(), client_seq, action };
         let text = wire::notification("dispatchAction", &params)?;
-        self.commands.send(Command::Notify { text }).await.map_err(|_| gone())
+        self.commands.send(Command::Notify { text }).await.map_err(|_| gone())?;
+        Ok(client_seq)
     }
 
     /// Says goodbye and waits until the connection is closed.
@@ -190,6 +252,15 @@ impl Client {
 #[serde(rename_all = "camelCase")]
 struct Negotiated {
     protocol_version: String,
+}
+
+/// The chat that a session's messages go to.
+pub(crate) fn default_chat(session: &SessionState) -> Result<String, ClientError> {
+    session.default_chat.clone().ok_or_else(|| unexpected_state("the session has no default chat"))
+}
+
+fn unexpected_state(reason: &str) -> ClientError {
+    ClientError::Unexpected { method: "subscribe", reason: reason.to_owned() }
 }
 
 fn gone() -> ClientError {

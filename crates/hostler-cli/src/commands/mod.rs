@@ -5,6 +5,7 @@ mod demo;
 mod doctor;
 mod run;
 mod serve;
+mod sessions;
 
 use clap::CommandFactory as _;
 
@@ -17,6 +18,7 @@ pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
 pub(crate) use run::run;
 pub(crate) use serve::serve;
+pub(crate) use sessions::sessions;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: clap_complete::Shell, console: &mut Console) -> Result<Exit, Failure> {

@@ -3,27 +3,28 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 
 use crate::Io;
+use crate::args::RunArgs;
+use crate::catalogue;
 use crate::client::{Client, Event};
 use crate::exit::{Exit, Failure};
 use crate::host::{Reached, reach};
 use crate::ports::Wiring;
 use crate::progress::Spinner;
 use crate::settings::Settings;
-use crate::turn::{Renderer, Turn, TurnEnd, create_session, explain};
+use crate::turn::{Renderer, Session, Turn, TurnEnd, create_session, explain, open_session};
 
 /// A prompt that is longer than this is a mistake.
 const MAX_PROMPT: u64 = 16 << 20;
 
-/// Sends one message to a new session and shows the answer.
-pub(crate) async fn run(prompt: &str, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
-    if !settings.cwd.is_dir() {
+/// Sends one message to a session, a new one or the one that is named, and shows the answer.
+pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+    if args.session.is_none() && !settings.cwd.is_dir() {
         return Err(Failure::new(Exit::Usage, format!("{} is not a directory.", settings.cwd.display())));
     }
-    let prompt = io.signals.unless(read_prompt(prompt, &mut io.stdin)).await??;
+    let prompt = io.signals.unless(read_prompt(&args.prompt, &mut io.stdin)).await??;
     let spinner = Spinner::start("Starting", &io.console);
-    let Reached { client, mut events, own } = io.signals.unless(reach(wiring, settings)).await??;
-    let end = converse(&prompt, settings, &client, &mut events, spinner, io).await;
-    drop(events);
+    let mut host = io.signals.unless(reach(wiring, settings)).await??;
+    let end = converse(&prompt, args, settings, &mut host, spinner, io).await;
     let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
     let mut outcome = end.and_then(explain);
     if let Err(failure) = &mut outcome {
@@ -31,12 +32,7 @@ pub(crate) async fn run(prompt: &str, wiring: &Wiring, settings: &Settings, io: 
     }
     // Who does not want to wait does not wait for goodbyes either; the supervisors end what is left.
     if !abandoned {
-        client.close().await;
-        if let Some(own) = own
-            && let Err(mut failure) = own.leave(&mut io.console, &mut io.signals).await
-        {
-            failure.say(&mut io.console);
-        }
+        host.leave(&mut io.console, &mut io.signals).await;
     }
     outcome.map(|()| Exit::Done)
 }
@@ -44,14 +40,14 @@ pub(crate) async fn run(prompt: &str, wiring: &Wiring, settings: &Settings, io: 
 /// One session, one turn.
 async fn converse(
     prompt: &str,
+    args: &RunArgs,
     settings: &Settings,
-    client: &Client,
-    events: &mut mpsc::Receiver<Event>,
+    host: &mut Reached,
     spinner: Spinner,
     io: &mut Io,
 ) -> Result<TurnEnd, Failure> {
-    let session = create_session(client, &settings.cwd, settings.permission_mode.as_deref());
-    let session = io.signals.unless(session).await??;
+    let Reached { client, events, .. } = host;
+    let session = io.signals.unless(enter_session(args, settings, client, events)).await??;
     let turn = Turn::start(client, &session, prompt, settings.model.as_deref()).await?;
     let Io { console, signals, .. } = io;
     if settings.json {
@@ -63,6 +59,24 @@ async fn converse(
     // An answer that nobody reads needs no last line either.
     let _unread = renderer.finish(console);
     Ok(end)
+}
+
+async fn enter_session(
+    args: &RunArgs,
+    settings: &Settings,
+    client: &Client,
+    events: &mut mpsc::Receiver<Event>,
+) -> Result<Session, Failure> {
+    let mode = settings.permission_mode.as_deref();
+    match &args.session {
+        None => create_session(client, &settings.cwd, mode).await,
+        Some(name) => {
+            let found = catalogue::find(client, name).await?;
+            // A default for new sessions does not change one that has its own mode.
+            let mode = mode.filter(|_| args.permission_mode.is_some());
+            open_session(client, events, found.resource, mode).await
+        }
+    }
 }
 
 /// The envelope as the host wrote it, on one line.

@@ -7,7 +7,9 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use ahp_types::actions::{ActionEnvelope, ChatTurnCancelledAction, ChatTurnStartedAction, StateAction};
+use ahp_types::actions::{
+    ActionEnvelope, ChatTurnCancelledAction, ChatTurnStartedAction, SessionConfigChangedAction, StateAction,
+};
 use ahp_types::commands::CreateSessionParams;
 use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection};
 use serde::Deserialize;
@@ -20,7 +22,7 @@ use crate::exit::{Exit, Failure};
 use crate::signals::Signals;
 
 pub(crate) use follow::{Follower, Input, Step, TurnEnd};
-pub(crate) use render::{Renderer, explain};
+pub(crate) use render::{Renderer, explain, failure_text};
 
 /// The provider of new sessions; its id is the scheme of their URIs.
 const PROVIDER: &str = "claude";
@@ -57,6 +59,22 @@ pub(crate) async fn create_session(
         })
         .await?;
     let chat = client.subscribe_session(&uri).await?;
+    Ok(Session { uri, chat })
+}
+
+/// Subscribes to a session that is there. A permission mode changes it for this turn and those after.
+pub(crate) async fn open_session(
+    client: &Client,
+    events: &mut mpsc::Receiver<Event>,
+    uri: String,
+    permission_mode: Option<&str>,
+) -> Result<Session, Failure> {
+    let chat = client.subscribe_session(&uri).await?;
+    if let Some(mode) = permission_mode {
+        let config = [(PERMISSION_MODE.to_owned(), mode.into())].into_iter().collect();
+        let action = SessionConfigChangedAction { config, replace: None };
+        client.settle(events, &uri, StateAction::SessionConfigChanged(action)).await?;
+    }
     Ok(Session { uri, chat })
 }
 
@@ -156,7 +174,7 @@ impl<'a> Turn<'a> {
     async fn cancel(&self) -> Result<(), ClientError> {
         let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         let action = ChatTurnCancelledAction { turn_id: self.id.clone(), duration, meta: None };
-        self.client.dispatch(&self.session.chat, StateAction::ChatTurnCancelled(action)).await
+        self.client.dispatch(&self.session.chat, StateAction::ChatTurnCancelled(action)).await.map(|_| ())
     }
 }
 

@@ -160,7 +160,7 @@ impl Renderer {
     }
 }
 
-fn failure_text(error: Option<&serde_json::Value>) -> Option<&str> {
+pub(crate) fn failure_text(error: Option<&serde_json::Value>) -> Option<&str> {
     let error = error?;
     error.as_str().or_else(|| error.get("message")?.as_str())
 }

@@ -20,7 +20,7 @@ pub(crate) enum Beat {
     Chat(Value),
     /// An action on the session.
     Session(Value),
-    /// The same action back, refused. Nothing follows.
+    /// The same action back, refused, whatever it is. Nothing follows.
     Reject(&'static str),
     /// A signal to the command, as if the user pressed Ctrl-C now.
     Signal(mpsc::Sender<Signal>, Signal),
@@ -61,9 +61,14 @@ pub(crate) fn error(kind: &str, message: &str) -> Beat {
 pub(crate) struct FakeLauncher {
     script: Arc<Vec<Beat>>,
     pub(crate) seen: Arc<Seen>,
+    sessions: Arc<Vec<Value>>,
+    turns: Value,
     failure: Option<LaunchError>,
     stubborn: bool,
 }
+
+/// The fake's pages of sessions are small, whatever is asked for.
+const PAGE: usize = 2;
 
 /// What reached the fake hosts.
 #[derive(Default)]
@@ -91,7 +96,19 @@ impl Seen {
 impl FakeLauncher {
     pub(crate) fn new(script: impl IntoIterator<Item = Beat>) -> Self {
         let script = Arc::new(script.into_iter().collect());
-        Self { script, seen: Arc::default(), failure: None, stubborn: false }
+        Self {
+            script,
+            seen: Arc::default(),
+            sessions: Arc::default(),
+            turns: json!([]),
+            failure: None,
+            stubborn: false,
+        }
+    }
+
+    /// Keeps these sessions, and these turns in the chat of each.
+    pub(crate) fn keeping(self, sessions: Vec<Value>, turns: Value) -> Self {
+        Self { sessions: Arc::new(sessions), turns, ..self }
     }
 
     /// Does not start.
@@ -118,6 +135,8 @@ impl HostLauncher for FakeLauncher {
             let shared = Arc::new(Shared {
                 script: this.script,
                 seen: this.seen,
+                sessions: this.sessions,
+                turns: this.turns,
                 clients: watch::channel(0).0,
                 diagnostics: Mutex::default(),
                 token: options.token.map(|token| token.expose_secret().to_owned()),
@@ -133,6 +152,8 @@ impl HostLauncher for FakeLauncher {
 struct Shared {
     script: Arc<Vec<Beat>>,
     seen: Arc<Seen>,
+    sessions: Arc<Vec<Value>>,
+    turns: Value,
     clients: watch::Sender<usize>,
     diagnostics: Mutex<HostDiagnostics>,
     token: Option<String>,
@@ -240,12 +261,14 @@ impl Peer {
                 self.client = params["clientId"].as_str().unwrap().to_owned();
                 json!({ "protocolVersion": "1.0.0", "serverSeq": self.seq, "snapshots": [] })
             }
-            "subscribe" => json!({ "snapshot": snapshot(&channel, self.seq) }),
+            "subscribe" => json!({ "snapshot": snapshot(&channel, self.seq, &self.shared.turns) }),
+            "listSessions" => self.page(params),
             "dispatchAction" => {
                 let action = &params["action"];
                 if action["type"] == "chat/turnStarted" {
                     return self.play(&channel, action.clone(), &params["clientSeq"]).await;
                 }
+                self.echo(&channel, action, &params["clientSeq"]).await;
                 return true;
             }
             "" => return true,
@@ -253,6 +276,29 @@ impl Peer {
         };
         self.send(&json!({ "jsonrpc": "2.0", "id": frame["id"], "result": result })).await;
         true
+    }
+
+    fn page(&self, params: &Value) -> Value {
+        let sessions = &self.shared.sessions;
+        let from = params["cursor"].as_str().map_or(0, |cursor| cursor.parse().unwrap());
+        let until = sessions.len().min(from + PAGE);
+        let mut page = json!({ "items": sessions[from..until] });
+        if until < sessions.len() {
+            page["nextCursor"] = until.to_string().into();
+        }
+        page
+    }
+
+    /// Somebody else's action, then the client's own.
+    async fn echo(&mut self, channel: &str, action: &Value, client_seq: &Value) {
+        let origin = |client: &str| json!({ "clientId": client, "clientSeq": client_seq });
+        let ours = origin(&self.client);
+        self.envelope(json!({ "channel": channel, "action": action, "origin": origin("other") })).await;
+        let mut echo = json!({ "channel": channel, "action": action, "origin": ours });
+        if let Some(Beat::Reject(reason)) = self.shared.script.first() {
+            echo["rejectionReason"] = (*reason).into();
+        }
+        self.envelope(echo).await;
     }
 
     async fn play(&mut self, chat: &str, started: Value, client_seq: &Value) -> bool {
@@ -329,9 +375,9 @@ fn session_of(chat: &str) -> String {
     chat.strip_prefix("ahp-chat://fake/").unwrap().to_owned()
 }
 
-fn snapshot(channel: &str, seq: u64) -> Value {
+fn snapshot(channel: &str, seq: u64, turns: &Value) -> Value {
     let state = if channel.starts_with("ahp-chat:") {
-        json!({ "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": [] })
+        json!({ "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": turns })
     } else {
         json!({ "provider": "claude", "title": "", "status": 1, "lifecycle": "creating", "activeClients": [],
             "chats": [], "defaultChat": format!("ahp-chat://fake/{channel}") })

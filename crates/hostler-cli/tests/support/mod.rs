@@ -106,6 +106,7 @@ impl Stage {
         let vars = self.vars.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let path = |name: &str| self.scratch.path().join(name);
         let mut environment = HostEnvironment::from_vars(vars, path("project"), path("tmp"));
+        environment.stdin_is_terminal = self.terminal;
         environment.stdout_is_terminal = self.terminal;
         environment.stderr_is_terminal = self.terminal;
         environment

@@ -1,0 +1,148 @@
+//! The host's sessions as a client sees them: all of them page by page, and the one that a person means.
+
+use ahp_types::state::SessionSummary;
+
+use crate::client::{Client, ClientError};
+use crate::console::one_line;
+use crate::exit::{Exit, Failure};
+
+/// How many summaries are asked for at once.
+const PAGE: usize = 200;
+/// The length of a short id, as long as it says which session is meant.
+const SHORT: usize = 8;
+
+/// The first sessions that are wanted, the most recently changed first; no more pages are read than that takes.
+pub(crate) async fn list(
+    client: &Client,
+    limit: usize,
+    wanted: impl Fn(&SessionSummary) -> bool,
+) -> Result<Vec<SessionSummary>, ClientError> {
+    let mut found = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = client.list_sessions(PAGE, cursor).await?;
+        let room = limit - found.len();
+        found.extend(page.items.into_iter().filter(&wanted).take(room));
+        cursor = page.next_cursor;
+        if cursor.is_none() || found.len() >= limit {
+            return Ok(found);
+        }
+    }
+}
+
+/// The session that a person means.
+pub(crate) async fn find(client: &Client, name: &str) -> Result<SessionSummary, Failure> {
+    let all = list(client, usize::MAX, |_| true).await?;
+    pick(&all, name).cloned()
+}
+
+/// The session among these with this URI, this id, or the only one whose id begins like this.
+pub(crate) fn pick<'a>(all: &'a [SessionSummary], name: &str) -> Result<&'a SessionSummary, Failure> {
+    let name = name.trim();
+    if name.is_empty() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "The session's name is empty: give its id, the beginning of it, or its URI.",
+        ));
+    }
+    let lower = name.to_ascii_lowercase();
+    let matching = |matches: &dyn Fn(&str) -> bool| -> Vec<&'a SessionSummary> {
+        all.iter().filter(|session| matches(&session.resource)).collect()
+    };
+    let exact = matching(&|uri| uri == name || id(uri).eq_ignore_ascii_case(name));
+    let found =
+        if exact.is_empty() { matching(&|uri| id(uri).to_ascii_lowercase().starts_with(&lower)) } else { exact };
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(Failure::new(
+            Exit::Failed,
+            format!("There is no session {}: `hostler sessions list --all` shows those that are.", one_line(name)),
+        )),
+        several => Err(Failure::new(Exit::Usage, ambiguous(name, several))),
+    }
+}
+
+fn ambiguous(name: &str, several: &[&SessionSummary]) -> String {
+    let mut text = format!("{} is the beginning of {} sessions; write more of it:", one_line(name), several.len());
+    for session in several {
+        text.push_str(&format!("\n  {}  {}", one_line(&session.resource), one_line(&session.title)));
+    }
+    text
+}
+
+/// A session's id: the path of its URI.
+pub(crate) fn id(uri: &str) -> &str {
+    uri.split_once(":/").map_or(uri, |(_, path)| path.trim_start_matches('/'))
+}
+
+/// For each session the beginning of its id, long enough to tell it from the others here.
+pub(crate) fn short_ids(sessions: &[SessionSummary]) -> Vec<String> {
+    let mut sorted: Vec<&str> = sessions.iter().map(|session| id(&session.resource)).collect();
+    sorted.sort_unstable();
+    // Whatever shares most with an id stands beside it.
+    let short = |id: &str| {
+        let from = sorted.partition_point(|other| *other < id);
+        let until = sorted.partition_point(|other| *other <= id);
+        let before = from.checked_sub(1).and_then(|index| sorted.get(index));
+        let beside = [before, sorted.get(until)].into_iter().flatten();
+        let shared = beside.map(|other| shared_chars(id, other)).max().unwrap_or(0);
+        one_line(&id.chars().take(SHORT.max(shared + 1)).collect::<String>())
+    };
+    sessions.iter().map(|session| short(id(&session.resource))).collect()
+}
+
+fn shared_chars(one: &str, other: &str) -> usize {
+    one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "claude:/1f0c0000-0000-4000-8000-000000000001";
+    const SECOND: &str = "claude:/1f0c0000-0000-4000-8000-000000000002";
+    const THIRD: &str = "claude:/27aa0000-0000-4000-8000-000000000003";
+
+    fn sessions() -> Vec<SessionSummary> {
+        let summary = |uri: &&str| {
+            let time = "2026-01-01T00:00:00.000Z";
+            serde_json::from_value(serde_json::json!({ "resource": uri, "provider": "claude", "title": "a\u{1b}title",
+                "status": 1, "createdAt": time, "modifiedAt": time }))
+        };
+        [FIRST, SECOND, THIRD].iter().map(|uri| summary(uri).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_session_is_named_by_its_uri_its_id_or_the_beginning_of_its_id() {
+        let all = sessions();
+        for name in [THIRD, "27aa0000-0000-4000-8000-000000000003", "27AA", "2", " 27 "] {
+            assert_eq!(pick(&all, name).unwrap().resource, THIRD, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_that_fits_several_names_them_and_is_a_usage_error() {
+        let all = sessions();
+        let failure = pick(&all, "1f0c").unwrap_err();
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(failure.message.contains(FIRST) && failure.message.contains(SECOND), "{}", failure.message);
+        assert!(!failure.message.contains(THIRD) && !failure.message.contains('\u{1b}'), "{}", failure.message);
+    }
+
+    #[test]
+    fn an_unknown_session_is_a_failure_and_an_empty_name_a_usage_error() {
+        let all = sessions();
+        for name in ["3", "claude:/27aa", "000000000003", "codex:/27aa0000-0000-4000-8000-000000000003"] {
+            assert_eq!(pick(&all, name).unwrap_err().exit, Exit::Failed, "{name}");
+        }
+        assert_eq!(pick(&all, " ").unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn short_ids_are_as_long_as_it_takes_to_tell_them_apart() {
+        let all = sessions();
+        let expected = [id(FIRST), id(SECOND), "27aa0000"];
+        assert_eq!(short_ids(&all), expected);
+        assert!(short_ids(&[]).is_empty());
+    }
+}

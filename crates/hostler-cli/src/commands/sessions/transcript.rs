@@ -1,0 +1,207 @@
+//! A chat as text: who said what, turn by turn.
+
+use ahp_types::state::{ChatState, Message, MessageKind, ResponsePart, ToolCallState, TurnState, UsageInfo};
+
+use crate::console::{Style, one_line};
+use crate::turn::failure_text;
+
+/// A piece of text with one look; it ends a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) text: String,
+    pub(super) style: Style,
+}
+
+/// The whole chat below a heading.
+pub(super) fn blocks(heading: &str, chat: &ChatState, reasoning: bool) -> Vec<Block> {
+    let mut writer = Writer { blocks: Vec::new(), reasoning };
+    writer.write(heading, Style::Bold);
+    for (index, turn) in chat.turns.iter().enumerate() {
+        let end = match turn.state {
+            TurnState::Complete => "",
+            TurnState::Cancelled => "cancelled",
+            TurnState::Error => "failed",
+        };
+        let facts = [turn.started_at.as_deref().unwrap_or_default(), end];
+        writer.turn(index + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
+    }
+    if let Some(turn) = &chat.active_turn {
+        let facts = [turn.started_at.as_str(), "working"];
+        writer.turn(chat.turns.len() + 1, &facts, &turn.message, &turn.response_parts, turn.usage.as_ref());
+    }
+    writer.blocks
+}
+
+struct Writer {
+    blocks: Vec<Block>,
+    reasoning: bool,
+}
+
+impl Writer {
+    fn turn(
+        &mut self,
+        number: usize,
+        facts: &[&str],
+        message: &Message,
+        parts: &[ResponsePart],
+        usage: Option<&UsageInfo>,
+    ) {
+        let facts = facts.iter().filter(|fact| !fact.is_empty()).map(|fact| format!(" · {}", one_line(fact)));
+        let heading = format!("\nTurn {number}{}", facts.collect::<String>());
+        self.write(heading, Style::Dim);
+        self.message(message);
+        for part in parts {
+            self.part(part);
+        }
+        if let Some(usage) = usage.and_then(usage_line) {
+            self.write(usage, Style::Dim);
+        }
+    }
+
+    /// The message, marked like a quotation so that it cannot be taken for the answer.
+    fn message(&mut self, message: &Message) {
+        let speaker = match &message.origin.kind {
+            MessageKind::User => "",
+            MessageKind::Agent => "(agent) ",
+            MessageKind::Tool => "(tool) ",
+            MessageKind::Automation => "(automation) ",
+            MessageKind::SystemNotification => "(system) ",
+            MessageKind::Unknown(_) => "(somebody) ",
+        };
+        let lines: Vec<_> = message.text.lines().map(|line| format!("> {speaker}{line}")).collect();
+        self.write(lines.join("\n"), Style::Bold);
+    }
+
+    fn part(&mut self, part: &ResponsePart) {
+        match part {
+            ResponsePart::Markdown(part) => self.write(part.content.trim_end(), Style::Plain),
+            ResponsePart::Reasoning(part) if self.reasoning => {
+                let lines: Vec<_> = part.content.trim_end().lines().map(|line| format!("~ {line}")).collect();
+                self.write(lines.join("\n"), Style::Dim);
+            }
+            ResponsePart::ToolCall(part) => self.write(tool_line(&part.tool_call), Style::Dim),
+            ResponsePart::SystemNotification(part) => self.write(one_line(part.content.as_text()), Style::Dim),
+            ResponsePart::Error(part) => self.write(format!("✗ {}", one_line(&part.error.message)), Style::Red),
+            ResponsePart::Reasoning(_)
+            | ResponsePart::ContentRef(_)
+            | ResponsePart::InputRequest(_)
+            | ResponsePart::Unknown(_) => {}
+        }
+    }
+
+    fn write(&mut self, text: impl Into<String>, style: Style) {
+        let text = text.into();
+        if !text.is_empty() {
+            self.blocks.push(Block { text, style });
+        }
+    }
+}
+
+/// A call in one line: what it did, or why it did not.
+fn tool_line(call: &ToolCallState) -> String {
+    let (mark, name, what) = match call {
+        ToolCallState::Completed(call) if call.success => {
+            ("•", &call.display_name, call.past_tense_message.as_text().to_owned())
+        }
+        ToolCallState::Completed(call) => {
+            let reason = failure_text(call.error.as_ref()).unwrap_or_else(|| call.past_tense_message.as_text());
+            ("✗", &call.display_name, format!("failed: {reason}"))
+        }
+        ToolCallState::Cancelled(call) => {
+            let reason = call.reason_message.as_ref().map_or("", |reason| reason.as_text());
+            ("✗", &call.display_name, format!("refused: {reason}"))
+        }
+        ToolCallState::PendingConfirmation(call) => {
+            ("?", &call.display_name, format!("waits for approval: {}", call.invocation_message.as_text()))
+        }
+        ToolCallState::Running(call) => ("…", &call.display_name, call.invocation_message.as_text().to_owned()),
+        ToolCallState::AuthRequired(call) => ("?", &call.display_name, "waits for a sign-in".to_owned()),
+        ToolCallState::PendingResultConfirmation(call) => {
+            ("?", &call.display_name, "its result waits for approval".to_owned())
+        }
+        ToolCallState::Streaming(call) => ("…", &call.display_name, String::new()),
+        ToolCallState::Unknown(_) => return String::new(),
+    };
+    let what = one_line(&what);
+    format!("{mark} {}: {what}", one_line(name)).trim_end_matches([':', ' ']).to_owned()
+}
+
+fn usage_line(usage: &UsageInfo) -> Option<String> {
+    let tokens = |count: Option<i64>, what: &str| count.map(|count| format!("{count} {what}"));
+    let counts = [
+        tokens(usage.input_tokens, "tokens in"),
+        tokens(usage.cache_read_tokens.filter(|count| *count > 0), "from the cache"),
+        tokens(usage.output_tokens, "out"),
+    ];
+    let counts: Vec<_> = counts.into_iter().flatten().collect();
+    let model = usage.model.as_deref().map(one_line).map(|model| format!(" · {model}")).unwrap_or_default();
+    (!counts.is_empty()).then(|| format!("{}{model}", counts.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn chat() -> ChatState {
+        let tool = |status: &str, extra: serde_json::Value| {
+            let mut call = json!({ "status": status, "toolCallId": "t", "toolName": "Bash", "displayName": "Bash",
+                "invocationMessage": "ls", "confirmed": "not-needed" });
+            call.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            json!({ "kind": "toolCall", "toolCall": call })
+        };
+        let first = json!({ "id": "t1", "startedAt": "2026-05-10T12:00:00.000Z", "state": "complete",
+            "message": { "text": "two\nlines", "origin": { "kind": "user" } },
+            "usage": { "inputTokens": 12, "outputTokens": 3, "cacheReadTokens": 0, "model": "m-1" },
+            "responseParts": [
+                { "kind": "reasoning", "id": "r", "content": "hm" },
+                tool("completed", json!({ "success": true, "pastTenseMessage": "Ran ls" })),
+                tool("completed", json!({ "success": false, "pastTenseMessage": "", "error": { "message": "no\nls" } })),
+                tool("cancelled", json!({ "reason": "denied", "reasonMessage": "not allowed" })),
+                tool("newer", json!({})),
+                { "kind": "markdown", "id": "m", "content": "# Hi\nyou\n" },
+                { "kind": "sung", "tune": 1 },
+            ] });
+        let second = json!({ "id": "t2", "state": "error", "message": { "text": "again", "origin": { "kind": "agent" } },
+            "responseParts": [{ "kind": "error", "error": { "errorType": "auth", "message": "no key" } }] });
+        serde_json::from_value(json!({ "resource": "ahp-chat://c", "title": "", "status": 8,
+            "modifiedAt": "2026-05-10T12:00:00.000Z", "turns": [first, second],
+            "activeTurn": { "id": "t3", "startedAt": "2026-05-10T12:01:00.000Z", "responseParts": [],
+                "message": { "text": "now", "origin": { "kind": "user" } } } }))
+        .unwrap()
+    }
+
+    fn text(reasoning: bool) -> String {
+        blocks("Heading", &chat(), reasoning).into_iter().map(|block| block.text).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_chat_tells_who_said_what() {
+        insta::assert_snapshot!(text(false), @r#"
+        Heading
+
+        Turn 1 · 2026-05-10T12:00:00.000Z
+        > two
+        > lines
+        • Bash: Ran ls
+        ✗ Bash: failed: no ls
+        ✗ Bash: refused: not allowed
+        # Hi
+        you
+        12 tokens in, 3 out · m-1
+
+        Turn 2 · failed
+        > (agent) again
+        ✗ no key
+
+        Turn 3 · 2026-05-10T12:01:00.000Z · working
+        > now
+        "#);
+    }
+
+    #[test]
+    fn thoughts_are_told_only_to_who_asks() {
+        assert!(!text(false).contains("hm"));
+        assert!(text(true).contains("\n~ hm\n"));
+    }
+}

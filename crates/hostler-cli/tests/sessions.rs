@@ -1,0 +1,227 @@
+//! `hostler sessions` and `hostler run --session` against a scripted host.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod support;
+
+use hostler_cli::Exit;
+use serde_json::{Value, json};
+use support::host::{Beat, FakeLauncher, answer, complete};
+use support::{Stage, names};
+
+const FIRST: &str = "claude:/1f0c0000-0000-4000-8000-000000000001";
+const SECOND: &str = "claude:/1f0d0000-0000-4000-8000-000000000002";
+const THIRD: &str = "claude:/27aa0000-0000-4000-8000-000000000003";
+/// Archived.
+const FOURTH: &str = "claude:/30bb0000-0000-4000-8000-000000000004";
+
+fn session(uri: &str, title: &str, status: u32) -> Value {
+    json!({ "resource": uri, "provider": "claude", "title": title, "status": status,
+        "createdAt": "2026-01-01T00:00:00.000Z", "modifiedAt": "2026-01-01T00:00:00.000Z",
+        "workingDirectories": ["file:///srv/project"] })
+}
+
+/// A host with four sessions, on more than one page.
+fn host(script: impl IntoIterator<Item = Beat>) -> FakeLauncher {
+    let sessions = vec![
+        session(FIRST, "first", 33),
+        session(SECOND, "second", 1),
+        session(FOURTH, "fourth", 97),
+        session(THIRD, "third", 40),
+    ];
+    let turn = json!({ "id": "t1", "state": "complete", "message": { "text": "hi", "origin": { "kind": "user" } },
+        "responseParts": [{ "kind": "reasoning", "id": "r", "content": "hmm" },
+            { "kind": "markdown", "id": "m", "content": "Hello\u{7}" }] });
+    FakeLauncher::new(script).keeping(sessions, json!([turn]))
+}
+
+/// Runs a command on such a host: exit, stdout, stderr.
+async fn run(args: &[&str], launcher: &FakeLauncher) -> (Exit, String, String) {
+    let mut stage = Stage::new();
+    let exit = stage.run(args, launcher).await;
+    assert_eq!(names(&stage.state_dir()), ["host.lock", "token"], "the host's address is gone");
+    (exit, stage.out.text(), stage.err.text())
+}
+
+#[tokio::test]
+async fn the_list_goes_over_all_pages_and_leaves_archived_sessions_out() {
+    let launcher = host([]);
+    let (exit, out, err) = run(&["sessions", "list"], &launcher).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    let lines: Vec<&str> = out.lines().collect();
+    assert_eq!(lines.len(), 4, "{out}");
+    for (line, words) in lines.iter().skip(1).zip([
+        ["1f0c0000", "idle", "/srv/project", "first"],
+        ["1f0d0000", "● idle", "/srv/project", "second"],
+        ["27aa0000", "working", "/srv/project", "third"],
+    ]) {
+        assert!(words.iter().all(|word| line.contains(word)), "{line}");
+    }
+    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
+}
+
+#[tokio::test]
+async fn the_list_takes_archived_sessions_in_on_demand_and_stops_at_its_limit() {
+    let launcher = host([]);
+    let (_, out, _) = run(&["sessions", "list", "--all", "--json"], &launcher).await;
+    let listed: Vec<Value> = serde_json::from_str(&out).unwrap();
+    let uris: Vec<_> = listed.iter().map(|session| session["resource"].as_str().unwrap()).collect();
+    assert_eq!(uris, [FIRST, SECOND, FOURTH, THIRD]);
+    let all_pages = launcher.seen.params("listSessions").len();
+
+    let launcher = host([]);
+    let (_, out, _) = run(&["sessions", "list", "--limit", "1", "--json"], &launcher).await;
+    let listed: Vec<Value> = serde_json::from_str(&out).unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((all_pages, launcher.seen.params("listSessions").len()), (2, 1), "no page is read in vain");
+}
+
+#[tokio::test]
+async fn an_empty_list_is_empty_on_stdout() {
+    let (exit, out, err) = run(&["sessions", "list"], &FakeLauncher::new([])).await;
+    assert_eq!((exit, out.as_str()), (Exit::Done, ""));
+    assert!(err.contains("no sessions"), "{err}");
+}
+
+#[tokio::test]
+async fn show_tells_the_turns_of_the_session_that_is_meant() {
+    let launcher = host([]);
+    let (exit, out, _) = run(&["sessions", "show", "27"], &launcher).await;
+    assert_eq!(exit, Exit::Done);
+    assert!(out.starts_with(&format!("third\n{THIRD} · working · /srv/project\n\nTurn 1\n> hi\nHello")), "{out}");
+    assert!(!out.contains("hmm"), "{out}");
+    let subscribed: Vec<_> = launcher.seen.params("subscribe").iter().map(|params| params["channel"].clone()).collect();
+    assert_eq!(subscribed, [json!(THIRD), json!(format!("ahp-chat://fake/{THIRD}"))]);
+
+    let (_, out, _) = run(&["sessions", "show", "27", "--reasoning"], &host([])).await;
+    assert!(out.contains("\n~ hmm\nHello"), "{out}");
+    let (_, out, _) = run(&["sessions", "show", "27", "--json"], &host([])).await;
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["resource"], THIRD);
+    assert_eq!(shown["chat"]["turns"][0]["message"]["text"], "hi");
+}
+
+#[tokio::test]
+async fn a_terminal_is_not_steered_by_what_an_agent_said() {
+    let mut stage = Stage::new().on_terminal().var("NO_COLOR", "1");
+    assert_eq!(stage.run(&["sessions", "show", "27"], &host([])).await, Exit::Done);
+    assert!(stage.out.text().ends_with("Hello\n"), "{}", stage.out.text());
+}
+
+#[tokio::test]
+async fn an_ambiguous_session_is_a_usage_error_and_an_unknown_one_a_failure() {
+    for args in [
+        &["sessions", "show"][..],
+        &["sessions", "archive"],
+        &["sessions", "delete", "--yes"],
+        &["run", "hi", "--session"],
+    ] {
+        let launcher = host([]);
+        let (exit, out, err) = run(&[args, &["1f0"]].concat(), &launcher).await;
+        assert_eq!((exit, out.as_str()), (Exit::Usage, ""), "{args:?}: {err}");
+        assert!(err.contains(FIRST) && err.contains(SECOND) && !err.contains(THIRD), "{err}");
+        let (exit, _, err) = run(&[args, &["beef"]].concat(), &launcher).await;
+        assert_eq!(exit, Exit::Failed, "{args:?}: {err}");
+        assert!(err.contains("There is no session beef"), "{err}");
+        assert!(launcher.seen.actions().is_empty() && launcher.seen.params("disposeSession").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn rename_and_archive_tell_the_host_and_wait_for_its_word() {
+    for (args, action) in [
+        (&["sessions", "rename", "27", "Better"][..], json!({ "type": "session/titleChanged", "title": "Better" })),
+        (&["sessions", "archive", "27"], json!({ "type": "session/isArchivedChanged", "isArchived": true })),
+        (&["sessions", "archive", "27", "--undo"], json!({ "type": "session/isArchivedChanged", "isArchived": false })),
+    ] {
+        let launcher = host([]);
+        let (exit, out, err) = run(args, &launcher).await;
+        assert_eq!((exit, out.as_str()), (Exit::Done, ""), "{err}");
+        assert!(err.contains(THIRD), "{err}");
+        let dispatched = launcher.seen.params("dispatchAction");
+        assert_eq!((&dispatched[0]["channel"], &dispatched[0]["action"]), (&json!(THIRD), &action));
+
+        let (exit, _, err) = run(args, &host([Beat::Reject("the disk is full")])).await;
+        assert_eq!(exit, Exit::Failed);
+        assert!(err.contains("the disk is full"), "{err}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_title_asks_no_host() {
+    let mut stage = Stage::new();
+    let launcher = host([]);
+    assert_eq!(stage.run(&["sessions", "rename", "27", " "], &launcher).await, Exit::Usage);
+    assert!(launcher.seen.options.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn delete_finds_all_sessions_first_and_each_once() {
+    let launcher = host([]);
+    let (exit, ..) = run(&["sessions", "delete", "--yes", "27", "nothing"], &launcher).await;
+    assert_eq!(exit, Exit::Failed);
+    assert!(launcher.seen.params("disposeSession").is_empty(), "one that is unknown keeps the others");
+
+    let (exit, ..) = run(&["sessions", "delete", "--yes", "27", "30", THIRD], &launcher).await;
+    assert_eq!(exit, Exit::Done);
+    let disposed = launcher.seen.params("disposeSession");
+    assert_eq!(disposed, [json!({ "channel": THIRD }), json!({ "channel": FOURTH })]);
+}
+
+#[tokio::test]
+async fn delete_asks_on_a_terminal_and_needs_a_yes() {
+    for (typed, exit, disposed) in
+        [("y\n", Exit::Done, 1), ("YES", Exit::Done, 1), ("\n", Exit::Failed, 0), ("", Exit::Failed, 0)]
+    {
+        let launcher = host([]);
+        let mut stage = Stage::new().on_terminal();
+        stage.stdin = typed.into();
+        assert_eq!(stage.run(&["sessions", "delete", "27"], &launcher).await, exit, "{typed:?}");
+        assert_eq!(launcher.seen.params("disposeSession").len(), disposed, "{typed:?}");
+        assert!(stage.err.text().contains("third"), "{}", stage.err.text());
+    }
+}
+
+#[tokio::test]
+async fn delete_without_a_terminal_needs_the_flag_and_asks_no_host() {
+    let mut stage = Stage::new();
+    stage.stdin = "y\n".into();
+    let launcher = host([]);
+    assert_eq!(stage.run(&["sessions", "delete", "27"], &launcher).await, Exit::Usage);
+    assert!(stage.err.text().contains("--yes"), "{}", stage.err.text());
+    assert!(launcher.seen.options.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn run_continues_the_session_that_it_is_given() {
+    let launcher = host(answer(&["more"]).into_iter().chain([complete()]));
+    let (exit, out, err) = run(&["run", "--session", "27", "go on"], &launcher).await;
+    assert_eq!((exit, out.as_str(), err.as_str()), (Exit::Done, "more", ""));
+    assert!(launcher.seen.params("createSession").is_empty());
+    assert_eq!(launcher.seen.actions(), ["chat/turnStarted"]);
+    assert_eq!(launcher.seen.params("dispatchAction")[0]["channel"], format!("ahp-chat://fake/{THIRD}"));
+}
+
+#[tokio::test]
+async fn only_the_flag_changes_the_permission_mode_of_a_session() {
+    let script = || answer(&["ok"]).into_iter().chain([complete()]);
+    let launcher = host(script());
+    let (exit, ..) = run(&["run", "--session", "27", "--permission-mode", "plan", "go on"], &launcher).await;
+    assert_eq!(exit, Exit::Done);
+    assert_eq!(launcher.seen.actions(), ["session/configChanged", "chat/turnStarted"]);
+    assert_eq!(launcher.seen.params("dispatchAction")[0]["action"]["config"], json!({ "permissionMode": "plan" }));
+
+    let launcher = host(script());
+    let mut stage = Stage::new().var("HOSTLER_PERMISSION_MODE", "plan");
+    assert_eq!(stage.run(&["run", "--session", "27", "go on"], &launcher).await, Exit::Done);
+    assert_eq!(launcher.seen.actions(), ["chat/turnStarted"]);
+}
+
+#[tokio::test]
+async fn a_session_has_its_folder_already() {
+    let mut stage = Stage::new();
+    let launcher = host([]);
+    assert_eq!(stage.run(&["run", "--session", "27", "--cwd", ".", "hi"], &launcher).await, Exit::Usage);
+    assert!(stage.err.text().contains("--cwd"), "{}", stage.err.text());
+    assert!(launcher.seen.options.lock().unwrap().is_empty());
+}

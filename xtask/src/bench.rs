@@ -7,18 +7,34 @@ use anyhow::{Context as _, Result};
 use crate::steps::succeed;
 use crate::workspace::Workspace;
 
-/// One benchmark: a bench target of the `hostler` package.
+/// One benchmark: a bench target.
 struct Benchmark {
+    package: &'static str,
     name: &'static str,
     about: &'static str,
 }
 
-const BENCHMARKS: [Benchmark; 2] = [
+const BENCHMARKS: [Benchmark; 4] = [
     Benchmark {
+        package: "hostler",
         name: "turn",
         about: "warm and cold first delta, delta latency and 2 000 deltas, beside driving the executable directly",
     },
-    Benchmark { name: "startup", about: "time to the first initialize answer, and memory when idle" },
+    Benchmark {
+        package: "hostler",
+        name: "startup",
+        about: "time to the first initialize answer, and memory when idle",
+    },
+    Benchmark {
+        package: "hostler",
+        name: "fanout",
+        about: "one action to 1, 200 and 1 000 readers; deliveries a second and their cost",
+    },
+    Benchmark {
+        package: "hostler-store",
+        name: "journal",
+        about: "actions a second through the journal, beside SQLite alone",
+    },
 ];
 
 /// Runs one benchmark in the release profile, or lists them all.
@@ -35,6 +51,6 @@ pub fn run(name: Option<&str>) -> Result<ExitCode> {
         .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
-    succeed(workspace.cargo().args(["bench", "--quiet", "--package", "hostler", "--bench", benchmark.name]))?;
+    succeed(workspace.cargo().args(["bench", "--quiet", "--package", benchmark.package, "--bench", benchmark.name]))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -29,6 +29,13 @@ impl Raw {
         Self { socket, next: 0, seq: 0 }
     }
 
+    /// The same over a TCP connection of the caller's making.
+    pub async fn over(stream: TcpStream, url: &str) -> Self {
+        let stream = MaybeTlsStream::Plain(stream);
+        let (socket, _) = tokio_tungstenite::client_async(url, stream).await.expect("the host accepts the connection");
+        Self { socket, next: 0, seq: 0 }
+    }
+
     /// Connects and initializes.
     pub async fn initialized(url: &str) -> Self {
         let mut raw = Self::connect(url).await;
@@ -92,6 +99,14 @@ impl Raw {
         let action = json!({"type": "chat/turnStarted", "turnId": Uuid::new_v4(), "startedAt": "2026-11-15T08:00:00.000Z",
                             "message": message});
         let params = json!({"channel": chat, "clientSeq": self.seq, "action": action});
+        self.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
+    }
+
+    /// Renames a session.
+    pub async fn rename(&mut self, session: &str, title: &str) {
+        self.seq += 1;
+        let action = json!({"type": "session/titleChanged", "title": title});
+        let params = json!({"channel": session, "clientSeq": self.seq, "action": action});
         self.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
     }
 

@@ -65,7 +65,7 @@ async fn launch(
     let gateway = Gateway::start(GatewayConfig::new(gateway::upstream(&options)?)).await.map_err(other)?;
     let gateway = Arc::new(gateway);
     let engine = Engine::start(EngineConfig {
-        store: StoreOptions { dir: options.state_dir.clone() },
+        store: StoreOptions::new(options.state_dir.clone()),
         drivers: vec![Arc::new(driver)],
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),

@@ -1,0 +1,352 @@
+//! Clients come and go while the host works: cut, stalled, many, and those of another make.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+#[path = "comings/returning.rs"]
+mod returning;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use common::{Home, Host, PATIENCE};
+use hostler_testkit::processes;
+use hostler_testkit::raw::Raw;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal;
+use returning::{Return, Returning};
+use serde_json::{Value, json};
+
+/// Numbers that look random and are the same in each run.
+struct Dice(u64);
+
+impl Dice {
+    fn between(&mut self, low: u64, high: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        low + (self.0 >> 33) % (high - low + 1)
+    }
+}
+
+/// What the fake agent says to `deltas N`.
+fn deltas(count: u64) -> String {
+    (0..count).map(|number| format!("d{number} ")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_cut_a_hundred_times_misses_no_character() {
+    const CUTS: u32 = 100;
+    const LENGTH: u64 = 8_000;
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let mut driver = Raw::initialized(&host.url()).await;
+    let (_, chat) = driver.create(&home.work()).await;
+    let mut client = Returning::subscribe(&host.url(), &chat).await;
+    let (mut dice, mut cuts, mut streams) = (Dice(3), 0, 0);
+    while cuts < CUTS {
+        driver.say(&chat, &format!("deltas {LENGTH}")).await;
+        streams += 1;
+        loop {
+            // In the middle of a stream, at its end, or before it has begun.
+            for _ in 0..dice.between(0, 400) {
+                if client.state.turns.len() == streams {
+                    break;
+                }
+                assert!(client.hear().await, "the host hung up");
+            }
+            if client.state.turns.len() == streams || cuts == CUTS {
+                break;
+            }
+            client.cut();
+            cuts += 1;
+            assert_eq!(client.come_back(&host.url()).await, Return::Replay, "the recent past is held");
+        }
+        client.hear_turns(streams).await;
+        // The driver hears the chat too, and must not be the one that stalls.
+        driver.action("chat/turnComplete").await;
+        assert!(client.text() == deltas(LENGTH), "a character is lost or doubled in stream {streams}");
+        client.is_whole().await;
+    }
+    host.stop().await;
+}
+
+/// A host, a chat that says a word every few milliseconds, and a client that reads it.
+struct Streaming {
+    home: Home,
+    host: Host,
+    driver: Raw,
+    client: Returning,
+    chat: String,
+}
+
+impl Streaming {
+    async fn start() -> Self {
+        let home = Home::new();
+        let host = home.serve_fake(&[]).await;
+        let mut driver = Raw::initialized(&host.url()).await;
+        let (_, chat) = driver.create(&home.work()).await;
+        let client = Returning::subscribe(&host.url(), &chat).await;
+        Self { home, host, driver, client, chat }
+    }
+
+    /// Begins a turn without an end and hears so many actions of it.
+    async fn stream(&mut self, actions: u64) {
+        self.driver.say(&self.chat, "slow").await;
+        while !self.client.is_running() {
+            assert!(self.client.hear().await, "the host hung up");
+        }
+        for _ in 0..actions {
+            assert!(self.client.hear().await && self.client.is_running(), "{:?}", self.client.state.turns.last());
+        }
+    }
+
+    /// The connections are gone, and so is the host; another one takes over.
+    async fn restart(&mut self) {
+        let tree = self.host.tree();
+        self.host.ended().await;
+        assert!(processes::survivors(&tree).await.is_empty(), "agents outlive their host");
+        self.host = self.home.serve_fake(&[]).await;
+        self.driver = Raw::initialized(&self.host.url()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_comes_back_to_a_restarted_host_and_misses_no_character() {
+    let mut bed = Streaming::start().await;
+    let mut dice = Dice(5);
+    for round in 0..6 {
+        bed.stream(dice.between(1, 120)).await;
+        let before = bed.client.text();
+        if round % 2 == 0 {
+            bed.client.cut();
+        }
+        bed.host.signal(Signal::SIGTERM);
+        // Whoever is still there hears everything, the end of the turn included.
+        while bed.client.raw.is_some() && bed.client.hear().await {}
+        let heard = bed.client.text();
+        bed.restart().await;
+        let url = bed.host.url();
+        assert_eq!(bed.client.come_back(&url).await, Return::Replay, "all that was said is written");
+        bed.client.is_whole().await;
+        assert!(!bed.client.is_running(), "the turn ended with its host");
+        assert_eq!(bed.client.state.turns.len(), round + 1);
+        assert!(bed.client.text().starts_with(&before) && bed.client.text().starts_with(&heard));
+    }
+    bed.host.stop().await;
+}
+
+/// Streamed output is written within 100 ms; the rest is for a machine that has other things to do.
+const WRITTEN_WITHIN: Duration = Duration::from_millis(100 + 200);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_comes_back_to_a_killed_host_and_only_the_last_moment_is_missing() {
+    let mut bed = Streaming::start().await;
+    let mut dice = Dice(7);
+    for round in 0..6 {
+        bed.stream(dice.between(60, 200)).await;
+        let killed = Instant::now();
+        bed.host.signal(Signal::SIGKILL);
+        while bed.client.hear().await {}
+        let heard = bed.client.text();
+        let safe = bed.client.seen.iter().rfind(|(at, _)| *at + WRITTEN_WITHIN < killed).map_or(0, |(_, to)| *to);
+        bed.restart().await;
+        let url = bed.host.url();
+        bed.client.come_back(&url).await;
+        bed.client.is_whole().await;
+        assert!(!bed.client.is_running(), "the turn ended with its host");
+        assert_eq!(bed.client.state.turns.len(), round + 1, "an acknowledged message survives");
+        let kept = bed.client.text();
+        assert!(heard.starts_with(&kept) || kept.starts_with(&heard), "the kept text is another one");
+        assert!(kept.len() >= safe, "{} bytes were kept, {safe} were old enough to be", kept.len());
+    }
+    bed.host.stop().await;
+}
+
+/// A number of a process's status, in bytes.
+fn memory(pid: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+const MEGABYTE: u64 = 1024 * 1024;
+
+/// A connection whose client holds little: what it does not read stays with the host.
+async fn narrow(host: &Host) -> Raw {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let stream = socket.connect(([127, 0, 0, 1], host.port).into()).await.unwrap();
+    Raw::over(stream, &host.url()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_stalls_is_cut_off_and_made_whole_and_nobody_else_notices() {
+    const ACTIONS: usize = 60_000;
+    const LENGTH: u64 = 10_000;
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let mut driver = Raw::initialized(&host.url()).await;
+    let (_, chat) = driver.create(&home.work()).await;
+    let mut stalled = Returning::subscribe_over(narrow(&host).await, &chat).await;
+    let mut reader = Returning::subscribe(&host.url(), &chat).await;
+    let mut other = Returning::subscribe(&host.url(), &chat).await;
+    let before = memory(host.pid, "VmRSS");
+    let expected = deltas(LENGTH);
+    // Words that wait together become one action, so that nobody knows how many turns it takes.
+    let (mut actions, mut turns) = (0, 0);
+    while actions < ACTIONS {
+        turns += 1;
+        driver.say(&chat, &format!("deltas {LENGTH}")).await;
+        // The driver is subscribed too, and reads.
+        tokio::join!(driver.action("chat/turnComplete"), reader.hear_turns(turns), other.hear_turns(turns));
+        assert!(reader.text() == expected && other.text() == expected, "a reader that reads missed something");
+        actions += reader.seen.len();
+    }
+    let grown = memory(host.pid, "VmHWM").saturating_sub(before) / MEGABYTE;
+    assert!(grown < 300, "the host took {grown} MB for a reader that stalls");
+    reader.is_whole().await;
+    other.is_whole().await;
+
+    // What was on its way arrives; then the connection is over, long before the last turn is.
+    tokio::time::timeout(PATIENCE, async { while stalled.hear().await {} }).await.expect("the reader is cut off");
+    assert!(stalled.state.turns.len() < turns, "the reader was not cut off");
+    stalled.come_back(&host.url()).await;
+    assert!(stalled.text() == expected, "the reader was not made whole");
+    stalled.is_whole().await;
+    host.stop().await;
+}
+
+/// A thousand connections need more descriptors than a process usually may have; the host inherits the limit.
+fn allow_many_descriptors() {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(8_192)), hard).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_subscribers_hear_the_same_under_the_same_numbers() {
+    allow_many_descriptors();
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let mut driver = Raw::initialized(&host.url()).await;
+    let (_, chat) = driver.create(&home.work()).await;
+    let mut subscribers = Vec::new();
+    for _ in 0..1_000 {
+        let mut raw = Raw::initialized(&host.url()).await;
+        raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+        subscribers.push(raw);
+    }
+    driver.say(&chat, "deltas 20").await;
+    let listening = subscribers.into_iter().map(|mut raw| {
+        tokio::spawn(async move {
+            let mut heard = Vec::new();
+            loop {
+                let mut message = raw.receive().await.expect("the turn is not over");
+                let envelope = message["params"].take();
+                let is_end = envelope["action"]["type"] == "chat/turnComplete";
+                heard.push((envelope["serverSeq"].as_u64().unwrap(), envelope["action"].to_string()));
+                if is_end {
+                    return (raw, heard);
+                }
+            }
+        })
+    });
+    // All stay connected until the last has heard everything.
+    let mut connected = Vec::new();
+    let mut first: Option<Vec<(u64, String)>> = None;
+    for listener in listening.collect::<Vec<_>>() {
+        let (raw, heard) = listener.await.unwrap();
+        connected.push(raw);
+        let first = first.get_or_insert_with(|| heard.clone());
+        assert!(*first == heard, "two subscribers disagree");
+    }
+    let heard = first.unwrap();
+    assert!(heard.windows(2).all(|pair| pair[0].0 < pair[1].0), "numbers only grow");
+    drop(connected);
+    host.stop().await;
+}
+
+/// One client's whole visit.
+async fn visit(url: &str, home: &Home) {
+    let mut raw = Raw::initialized(url).await;
+    let (session, _) = raw.create(&home.work()).await;
+    raw.call("disposeSession", json!({"channel": session})).await.unwrap();
+}
+
+/// Waits until the host has as few descriptors as it had.
+async fn settle(host: &Host, descriptors: usize) {
+    let deadline = Instant::now() + PATIENCE;
+    while processes::descriptors(host.pid) > descriptors {
+        let open = processes::descriptors(host.pid);
+        assert!(Instant::now() < deadline, "{open} descriptors are open, {descriptors} were");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thousand_visits_leave_nothing_behind() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let url = host.url();
+    visit(&url, &home).await;
+    let mut watcher = Raw::initialized(&url).await;
+    let descriptors = processes::descriptors(host.pid);
+    for _ in 0..200 {
+        visit(&url, &home).await;
+    }
+    settle(&host, descriptors).await;
+    let before = memory(host.pid, "VmRSS");
+    for _ in 0..1_000 {
+        visit(&url, &home).await;
+    }
+    settle(&host, descriptors).await;
+    let grown = memory(host.pid, "VmRSS").saturating_sub(before);
+    assert!(grown < 20 * MEGABYTE, "a thousand visits left {} kB behind", grown / 1024);
+    let list = watcher.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    assert_eq!(list["items"], json!([]));
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_frame_of_a_recorded_editor_is_answered() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let work = format!("file://{}", home.work().display());
+    let recording = include_str!("data/vscode-client.jsonl").replace("%WORK%", &work);
+    let mut raw = Raw::connect(&host.url()).await;
+    let (mut answers, mut actions) = (HashMap::new(), Vec::new());
+    for line in recording.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        if let Some(frame) = line.get("say") {
+            raw.send(frame.to_string()).await;
+            continue;
+        }
+        // The editor went on when it had heard this.
+        let is_there = |answers: &HashMap<u64, Value>, actions: &[Value]| match line["answer"].as_u64() {
+            Some(id) => answers.contains_key(&id),
+            None => actions.iter().any(|envelope| envelope["action"]["type"] == line["hear"]),
+        };
+        while !is_there(&answers, &actions) {
+            let mut message = raw.receive().await.expect("the host does not hang up");
+            match message["id"].as_u64() {
+                Some(id) => assert!(answers.insert(id, message).is_none(), "{id} was answered twice"),
+                None => actions.push(message["params"].take()),
+            }
+        }
+    }
+    assert_eq!(answers[&1]["result"]["protocolVersion"], "0.9.0");
+    // Channels that this host does not have are refused as such; everything else succeeds.
+    for (id, answer) in &answers {
+        let is_changeset = [12, 16, 18, 19].contains(id);
+        let code = answer["error"]["code"].as_i64();
+        assert_eq!(code, is_changeset.then_some(-32001), "{answer}");
+    }
+    // The burst repeats its number: that is no repetition, and each change counts.
+    let changed = |envelope: &&Value| envelope["action"]["type"] == "root/configChanged";
+    let burst: Vec<_> = actions.iter().filter(changed).take(7).collect();
+    assert!(burst.iter().all(|envelope| envelope["origin"]["clientSeq"] == 0), "{burst:#?}");
+    assert!(burst.windows(2).all(|pair| pair[0]["serverSeq"].as_u64() < pair[1]["serverSeq"].as_u64()), "{burst:#?}");
+    assert!(actions.iter().all(|envelope| envelope.get("rejectionReason").is_none()), "{actions:#?}");
+    let said: String = actions.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
+    assert_eq!(said, "echo: hello deltas=20 gap=20");
+    // Of its two sessions one was given up before it began.
+    assert_eq!(host.peer().await.listed().await, ["claude:/e70f0b18-485e-4527-a746-11aa6133a524"]);
+    host.stop().await;
+}

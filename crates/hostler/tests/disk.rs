@@ -1,0 +1,113 @@
+//! A disk that is really full: the host says so, refuses, and recovers by itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::process::Stdio;
+
+use common::{Home, PATIENCE};
+use hostler_testkit::peer::Peer;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+const TOKEN: &str = "disk-test";
+
+/// A host whose state directory is a small file system of its own, in a mount namespace of its own.
+struct SmallDisk {
+    shell: Child,
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    url: String,
+}
+
+/// The shell obeys one word per line, and answers with it when it is done.
+const SCRIPT: &str = r#"
+mount -t tmpfs -o size=6m,mode=0700 tmpfs "$STATE" || exit 97
+"$HOSTLER" serve --listen 127.0.0.1:0 --state-dir "$STATE" --claude "$AGENT" --upstream scripted --token "$TOKEN" &
+host=$!
+while read -r order; do
+    case "$order" in
+        fill) cat /dev/zero > "$STATE/filler" 2>/dev/null ;;
+        free) rm "$STATE/filler" ;;
+        quit) kill -TERM "$host"; wait "$host"; echo "quit $?"; exit 0 ;;
+    esac
+    echo "$order"
+done
+"#;
+
+impl SmallDisk {
+    async fn start(home: &Home) -> Self {
+        let state = home.path("disk");
+        std::fs::create_dir(&state).unwrap();
+        let template = home.hostler(&[]);
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-c", SCRIPT]);
+        for (name, value) in template.as_std().get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+            .env("STATE", &state)
+            .env("HOSTLER", env!("CARGO_BIN_EXE_hostler"))
+            .env("AGENT", hostler_testkit::fake_agent::path().unwrap())
+            .env("TOKEN", TOKEN)
+            .current_dir(home.work())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        let mut shell = command.spawn().expect("`unshare` is needed, from util-linux");
+        let mut answers = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let ready = tokio::time::timeout(PATIENCE, answers.next_line()).await.unwrap().unwrap();
+        let ready = ready.expect("a host in a mount namespace; are user namespaces switched off?");
+        let port = ready.strip_prefix("READY:").expect("READY").to_owned();
+        let orders = shell.stdin.take().unwrap();
+        Self { shell, orders, answers, url: format!("ws://127.0.0.1:{port}/?tkn={TOKEN}") }
+    }
+
+    async fn order(&mut self, word: &str) -> String {
+        self.orders.write_all(format!("{word}\n").as_bytes()).await.unwrap();
+        tokio::time::timeout(PATIENCE, self.answers.next_line()).await.unwrap().unwrap().unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_stops_accepting_with_a_sentence_and_recovers_by_itself() {
+    let home = Home::new();
+    let mut disk = SmallDisk::start(&home).await;
+    let mut peer = Peer::connect(&disk.url).await;
+    let uris = peer.create(&home.work()).await;
+    assert_eq!(peer.ask(&uris.chat, "before").await, "echo: before");
+
+    // A turn that is running when the disk becomes full streams on; its end waits for room.
+    peer.say(&uris.chat, "deltas 2000").await;
+    disk.order("fill").await;
+    let mut reason = None;
+    let other = peer.create(&home.work()).await;
+    while reason.is_none() {
+        peer.say(&other.chat, "x").await;
+        let heard = peer.until(&other.chat, |e| matches!(e.action, ahp_types::StateAction::ChatTurnStarted(_))).await;
+        reason = heard.last().unwrap().rejection_reason.clone();
+        if reason.is_none() {
+            // There was still a page left: that turn must end before the next one is tried.
+            disk.order("free").await;
+            peer.until_end(&other.chat).await;
+            disk.order("fill").await;
+        }
+    }
+    assert!(reason.as_ref().unwrap().contains("the disk is full"), "{reason:?}");
+
+    disk.order("free").await;
+    let chat = loop {
+        let chat = peer.chat(&uris.chat).await;
+        if chat.active_turn.is_none() {
+            break chat;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(chat.turns.len(), 2, "the turn's end was kept until there was room");
+    assert_eq!(peer.ask(&other.chat, "after").await, "echo: after");
+    assert_eq!(disk.order("quit").await, "quit 0");
+    disk.shell.wait().await.unwrap();
+}

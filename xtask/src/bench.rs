@@ -14,7 +14,7 @@ struct Benchmark {
     about: &'static str,
 }
 
-const BENCHMARKS: [Benchmark; 4] = [
+const BENCHMARKS: [Benchmark; 6] = [
     Benchmark {
         package: "hostler",
         name: "turn",
@@ -29,6 +29,16 @@ const BENCHMARKS: [Benchmark; 4] = [
         package: "hostler",
         name: "fanout",
         about: "one action to 1, 200 and 1 000 readers; deliveries a second and their cost",
+    },
+    Benchmark {
+        package: "hostler",
+        name: "churn",
+        about: "clients that come, make a session and leave: time of each, and what is left of them",
+    },
+    Benchmark {
+        package: "hostler",
+        name: "slow",
+        about: "readers beside one that does not read, during 60 000 actions",
     },
     Benchmark {
         package: "hostler-store",

@@ -84,6 +84,8 @@ Examples:
 
 Settings without a flag, as HOSTLER_… variable or key of the configuration file:
   handshake-timeout    seconds that an agent may take to become ready [default: 60]
+  durability           full: accepted messages survive a power failure too, at the price of a disk
+                       sync each [default: normal]
   allowed-origins      web pages that may connect beside the built-in ones
   allowed-hosts        Host headers that are accepted beside loopback
   log                  what is logged to stderr, such as info or hostler_engine=debug [default: warn]")]

@@ -184,6 +184,7 @@ pub(crate) fn options(
         upstream_key: settings.upstream_key.clone(),
         claude: settings.claude.clone(),
         handshake_timeout: settings.handshake_timeout,
+        durability: settings.durability,
         agent_env: settings.agent_env.clone(),
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),

@@ -38,8 +38,8 @@ pub use console::Console;
 pub use environment::HostEnvironment;
 pub use exit::Exit;
 pub use ports::{
-    AgentDiag, ClaudeChoice, DoctorCheck, Finding, HostDiagnostics, HostLauncher, HostOptions, LaunchError, Level,
-    RunningHost, UpstreamChoice, Wiring,
+    AgentDiag, ClaudeChoice, DoctorCheck, Durability, Finding, HostDiagnostics, HostLauncher, HostOptions, LaunchError,
+    Level, RunningHost, UpstreamChoice, Wiring,
 };
 pub use settings::{DEFAULT_LISTEN, SettingsError};
 pub use signals::{Signal, Signals};

@@ -62,6 +62,8 @@ pub struct HostOptions {
     pub claude: ClaudeChoice,
     /// How long an agent may take to become ready, if not the usual time.
     pub handshake_timeout: Option<Duration>,
+    /// What accepted messages survive.
+    pub durability: Durability,
     /// Variables that are added to the agents' environment.
     pub agent_env: Vec<(String, String)>,
     /// The permission mode of sessions that do not name one.
@@ -72,6 +74,16 @@ pub struct HostOptions {
     pub allowed_origins: Vec<String>,
     /// `Host` headers that are accepted beside loopback.
     pub allowed_hosts: Vec<String>,
+}
+
+/// What accepted messages survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The death of the host.
+    #[default]
+    Normal,
+    /// A power failure too; each acceptance then waits for the disk.
+    Full,
 }
 
 /// Who answers the model calls.

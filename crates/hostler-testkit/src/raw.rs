@@ -102,6 +102,13 @@ impl Raw {
         self.send(json!({"jsonrpc": "2.0", "method": "dispatchAction", "params": params}).to_string()).await;
     }
 
+    /// Reads so many frames and forgets them.
+    pub async fn drain(&mut self, frames: usize) {
+        for _ in 0..frames {
+            self.receive().await.expect("a frame");
+        }
+    }
+
     /// Renames a session.
     pub async fn rename(&mut self, session: &str, title: &str) {
         self.seq += 1;

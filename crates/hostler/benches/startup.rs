@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use hostler_testkit::bench::{Row, Table, median};
 use hostler_testkit::raw::Raw;
-use support::{Home, ms};
+use support::{Home, ms, resident};
 
 const RUNS: usize = 20;
 
@@ -47,12 +47,4 @@ async fn main() {
         ],
     };
     println!("{table}");
-}
-
-/// Resident memory in MiB.
-fn resident(pid: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the host is alive");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident size");
-    let kilobytes: f64 = line.trim().trim_end_matches(" kB").trim().parse().expect("a number");
-    kilobytes / 1024.0
 }

@@ -10,7 +10,8 @@ use futures::future::BoxFuture;
 use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver};
 use hostler_cli::{
-    AgentDiag, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError, RunningHost, UpstreamChoice,
+    AgentDiag, Durability, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError, RunningHost,
+    UpstreamChoice,
 };
 use hostler_driver::Installer;
 use hostler_engine::{Engine, EngineConfig, StoreOptions};
@@ -65,7 +66,10 @@ async fn launch(
     let gateway = Gateway::start(GatewayConfig::new(gateway::upstream(&options)?)).await.map_err(other)?;
     let gateway = Arc::new(gateway);
     let engine = Engine::start(EngineConfig {
-        store: StoreOptions::new(options.state_dir.clone()),
+        store: StoreOptions {
+            full_durability: options.durability == Durability::Full,
+            ..StoreOptions::new(options.state_dir.clone())
+        },
         drivers: vec![Arc::new(driver)],
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),

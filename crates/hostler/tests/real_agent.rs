@@ -9,6 +9,7 @@ use ahp_types::state::{ResponsePart, TurnState};
 use common::{BUILDS, Home};
 use hostler_testkit::peer::{Peer, is_end, reduced, text_of};
 use hostler_testkit::processes;
+use hostler_testkit::raw::Raw;
 use serde_json::{Value, json};
 
 /// The kinds of a chat's envelopes, runs of deltas folded into one.
@@ -212,15 +213,21 @@ async fn disposing_in_mid_stream_leaves_no_process_and_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_clients_of_one_session_hear_the_same() {
+async fn two_clients_and_a_raw_one_agree_at_every_number() {
     let home = Home::new();
     let host = home.serve("native").await;
     let (mut one, mut two) = (host.peer().await, host.peer().await);
     let uris = one.create(&home.work()).await;
     two.snapshot(&uris.chat).await;
+    let mut raw = Raw::initialized(&host.url()).await;
+    raw.call("subscribe", json!({"channel": uris.chat})).await.unwrap();
     one.say(&uris.chat, "!deltas 200").await;
     let (first, second) = (one.until_end(&uris.chat).await, two.until_end(&uris.chat).await);
-    assert_eq!(serde_json::to_value(&first).unwrap(), serde_json::to_value(&second).unwrap());
+    let first = serde_json::to_value(&first).unwrap();
+    assert_eq!(first, serde_json::to_value(&second).unwrap());
+    for envelope in first.as_array().unwrap() {
+        assert_eq!(raw.receive().await.unwrap()["params"], *envelope);
+    }
     // The other one may go on, the first one sees it.
     two.say(&uris.chat, "from the other").await;
     assert!(text_of(&one.until_end(&uris.chat).await).contains("from the other"));

@@ -15,7 +15,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use crate::environment::HostEnvironment;
-use crate::ports::{ClaudeChoice, UpstreamChoice};
+use crate::ports::{ClaudeChoice, Durability, UpstreamChoice};
 
 pub(crate) use file::ConfigFile;
 pub(crate) use resolve::resolve;
@@ -39,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) claude: ClaudeChoice,
     /// How long an agent may take to become ready, if not the usual time.
     pub(crate) handshake_timeout: Option<Duration>,
+    pub(crate) durability: Durability,
     pub(crate) agent_env: Vec<(String, String)>,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
@@ -77,6 +78,7 @@ pub(crate) enum Key {
     UpstreamUrl,
     Claude,
     HandshakeTimeout,
+    Durability,
     ExitOnStdinEof,
     AllowedOrigins,
     AllowedHosts,
@@ -103,7 +105,7 @@ pub(crate) enum Kind {
 const SECONDS: &str = "a number of seconds above 0";
 
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 17] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 18] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -113,6 +115,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 17] = [
     (Key::UpstreamUrl, "upstream-url", Kind::Text),
     (Key::Claude, "claude", Kind::Text),
     (Key::HandshakeTimeout, "handshake-timeout", Kind::Seconds),
+    (Key::Durability, "durability", Kind::Text),
     (Key::ExitOnStdinEof, "exit-on-stdin-eof", Kind::Switch),
     (Key::AllowedOrigins, "allowed-origins", Kind::List),
     (Key::AllowedHosts, "allowed-hosts", Kind::List),

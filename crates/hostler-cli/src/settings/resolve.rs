@@ -10,7 +10,7 @@ use super::{
     ClaudeChoice, ConfigFile, DEFAULT_LISTEN, Key, Kind, SECONDS, Settings, SettingsError, TABLE, TokenChoice, Value,
 };
 use crate::environment::HostEnvironment;
-use crate::ports::UpstreamChoice;
+use crate::ports::{Durability, UpstreamChoice};
 use crate::state::is_token;
 
 /// Joins the three places where settings are given. Pure: the environment is a value.
@@ -38,6 +38,7 @@ pub(crate) fn resolve(
         upstream_key: upstream_key(upstream, environment),
         claude: layers.text(Key::Claude, |text| Ok(parse_claude(text, environment)))?.unwrap_or_default(),
         handshake_timeout: layers.text(Key::HandshakeTimeout, parse_seconds)?,
+        durability: layers.text(Key::Durability, parse_durability)?.unwrap_or_default(),
         agent_env: file.agent_env,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
@@ -187,6 +188,14 @@ fn parse_upstream(text: &str) -> Result<UpstreamChoice, String> {
         let names = UpstreamChoice::ALL.map(UpstreamChoice::as_str).join(", ");
         format!("one of {names}")
     })
+}
+
+fn parse_durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "normal" => Ok(Durability::Normal),
+        "full" => Ok(Durability::Full),
+        _ => Err("normal or full".to_owned()),
+    }
 }
 
 fn parse_url(text: &str) -> Result<String, String> {

@@ -71,6 +71,7 @@ fn values_are_read_as_what_they_are() {
         allowed-origins = ['https://a.example', 'https://b.example']
         state-dir = 'state'
         handshake-timeout = 90
+        durability = 'full'
         json = true
         [agent.env]
         EDITOR = 'true'
@@ -83,6 +84,7 @@ fn values_are_read_as_what_they_are() {
     assert_eq!(settings.allowed_hosts, ["a.example", "b.example"]);
     assert_eq!(settings.state_dir, Path::new("/etc/hostler/state"));
     assert_eq!(settings.handshake_timeout, Some(Duration::from_secs(90)));
+    assert_eq!(settings.durability, Durability::Full);
     assert!(settings.json && settings.state_dir_given && !settings.upstream_from_flag);
     assert_eq!(settings.agent_env, [("EDITOR".to_owned(), "true".to_owned())]);
 }

@@ -1,10 +1,18 @@
 //! Readers that cost next to nothing: they count frames and do not look into them.
+#![allow(dead_code, reason = "each benchmark uses its own part")]
 
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+
+/// A subscriber that never reads after its subscription, with little room for what it does not read.
+pub(crate) async fn stalled(url: &str, channel: &str) -> impl Sized {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(4096).expect("a small buffer");
+    Reader::over(socket, url, channel, usize::MAX).await
+}
 
 /// Subscribers of one channel.
 pub(crate) struct Crowd {
@@ -46,8 +54,12 @@ struct Reader {
 
 impl Reader {
     async fn connect(url: &str, channel: &str, n: usize) -> Self {
+        Self::over(tokio::net::TcpSocket::new_v4().expect("a socket"), url, channel, n).await
+    }
+
+    async fn over(socket: tokio::net::TcpSocket, url: &str, channel: &str, n: usize) -> Self {
         let address = url.trim_start_matches("ws://").trim_end_matches('/');
-        let stream = TcpStream::connect(address).await.expect("the host accepts");
+        let stream = socket.connect(address.parse().expect("an address")).await.expect("the host accepts");
         let mut reader = Self { stream, buffer: vec![0; 1 << 18], filled: 0 };
         let head = format!(
             "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\

@@ -67,6 +67,14 @@ impl Drop for Host {
     }
 }
 
+/// Resident memory of a process in MiB.
+pub fn resident(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the host is alive");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident size");
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").trim().parse().expect("a number");
+    kilobytes / 1024.0
+}
+
 /// Milliseconds between two moments.
 pub fn ms(from: Instant, to: Instant) -> f64 {
     to.duration_since(from).as_secs_f64() * 1000.0

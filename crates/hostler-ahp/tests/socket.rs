@@ -110,3 +110,29 @@ async fn stopping_the_server_hangs_up_on_everybody() {
     assert!(TcpStream::connect(address).await.is_err());
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn clients_that_come_and_go_leave_no_task_behind() {
+    let rig = rig().await;
+    let (server, address) = serve(&rig.engine, None).await;
+    let url = format!("ws://{address}/");
+    let visits = async |count: usize| {
+        for _ in 0..count {
+            let mut raw = hostler_testkit::raw::Raw::initialized(&url).await;
+            let (session, _) = raw.create(rig.dir.path()).await;
+            raw.call("disposeSession", serde_json::json!({"channel": session})).await.unwrap();
+        }
+        let mut clients = server.clients();
+        clients.wait_for(|clients| *clients == 0).await.unwrap();
+    };
+    let metrics = tokio::runtime::Handle::current().metrics();
+    visits(20).await;
+    let before = metrics.num_alive_tasks();
+    visits(200).await;
+    // The last connection's own task may still be on its way out.
+    while metrics.num_alive_tasks() > before {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+    rig.engine.shutdown().await;
+}

@@ -25,6 +25,8 @@ struct Client {
     connections: usize,
     /// Whether an earlier life of the host knew it, so that the journal may hold its dispatches.
     returning: bool,
+    /// Whether it was ever an active client of a session, which it then has to leave.
+    takes_part: bool,
     seen_ms: i64,
     dispatches: BTreeMap<i64, Arc<Published>>,
 }
@@ -60,13 +62,20 @@ impl Clients {
         client.seen_ms = now_ms;
     }
 
-    /// A connection of this client ended; tells whether it was the last.
+    /// The client is part of a session.
+    pub(crate) fn take_part(&self, id: &str) {
+        if let Some(client) = self.lock().get_mut(id) {
+            client.takes_part = true;
+        }
+    }
+
+    /// A connection of this client ended; tells whether it was the last of one that has sessions to leave.
     pub(crate) fn leave(&self, id: &str, now_ms: i64) -> bool {
         let mut known = self.lock();
-        let Some(client) = known.get_mut(id) else { return true };
+        let Some(client) = known.get_mut(id) else { return false };
         client.connections = client.connections.saturating_sub(1);
         client.seen_ms = now_ms;
-        client.connections == 0
+        client.connections == 0 && client.takes_part
     }
 
     /// Whether the client has a connection now.

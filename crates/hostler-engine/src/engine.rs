@@ -207,7 +207,10 @@ impl Engine {
         let config = SessionConfigState { schema: config.schema, values: config.values };
         let session_uri: Arc<str> = wish.uri.into();
         let mut session = Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), now());
-        Arc::make_mut(&mut session.session).active_clients.extend(wish.active_client);
+        if let Some(client) = wish.active_client {
+            host.hub.clients.take_part(&client.client_id);
+            Arc::make_mut(&mut session.session).active_clients.push(client);
+        }
 
         let mut sessions = host.sessions();
         if host.stopping.load(Ordering::Acquire) {

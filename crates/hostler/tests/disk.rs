@@ -111,3 +111,25 @@ async fn a_full_disk_stops_accepting_with_a_sentence_and_recovers_by_itself() {
     assert_eq!(disk.order("quit").await, "quit 0");
     disk.shell.wait().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_disk_is_refused_with_a_sentence() {
+    let home = Home::new();
+    let state = home.path("disk");
+    std::fs::create_dir(&state).unwrap();
+    let script = r#"mount -t tmpfs -o size=1m,mode=0700,ro tmpfs "$STATE" && exec "$HOSTLER" serve --listen 127.0.0.1:0 --state-dir "$STATE" --claude "$AGENT" --upstream scripted"#;
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", script]);
+    for (name, value) in home.hostler(&[]).as_std().get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command.env("STATE", &state).env("HOSTLER", env!("CARGO_BIN_EXE_hostler"));
+    command.env("AGENT", hostler_testkit::fake_agent::path().unwrap()).stdin(Stdio::null());
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.unwrap().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(output.stdout, b"", "no READY line");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.to_lowercase().contains("read-only"), "{said}");
+}

@@ -88,6 +88,9 @@ impl Actor {
         let batch = self.batch(Durability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
         self.host.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
         self.session.apply(&channel, &dispatch.action);
+        if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
+            self.host.hub.clients.take_part(&action.active_client.client_id);
+        }
         self.project().await;
         Ok(())
     }

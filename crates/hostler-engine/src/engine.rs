@@ -1,41 +1,30 @@
-//! The way in for surfaces: sessions by URI, and what belongs to the host as a whole.
+//! The way in for surfaces.
 
-use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ahp_types::common::JsonObject;
-use ahp_types::state::{
-    AgentInfo, RootConfigState, RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState,
-    SessionModelInfo, SessionStatus, SessionSummary,
-};
+use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
 use hostler_driver::Driver;
-use hostler_store::{Batch, Durability, Entry, JournalRow, Published, Publisher, Store, StoreOptions};
-use jiff::Timestamp;
+use hostler_store::{Publisher, Store, StoreOptions};
 use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use url::Url;
 
 use crate::actor::{Input, Origin, SessionHandle, Subscribe};
 use crate::catalogue::{Catalogue, SessionPage};
-use crate::hub::{Delivery, Hub, Subscriber, SubscriberId};
+use crate::clock::{now, now_ms};
+use crate::host::Host;
+use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::port::{AgentStatus, ModelGateway};
+use crate::returning::Reconnected;
 use crate::root::Root;
 use crate::session::{Dispatch, Session};
 use crate::{EngineError, clients, config, uri};
 
 /// How long a shutdown may take before it stops being polite.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
-
-/// How much a replay may hold, by the envelopes' size in memory: beyond that a snapshot is smaller, and fits into the
-/// message limits that clients have.
-const MAX_REPLAY: usize = 16 * 1024 * 1024;
-
-/// How long a client may be away before it is no longer part of its sessions.
-const ABSENCE: Duration = Duration::from_secs(30);
 
 /// What an engine is made of.
 pub struct EngineConfig {
@@ -75,67 +64,10 @@ pub struct SessionConfig {
     pub values: JsonObject,
 }
 
-/// How a client that came back is made whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reconnected {
-    /// What it missed is in its queue. If that turns out to reach back too far, it is told so there.
-    Replay {
-        /// The channels that it hears again.
-        channels: Vec<String>,
-        /// The channels that are gone.
-        missing: Vec<String>,
-    },
-    /// It has to subscribe to these channels anew.
-    Snapshots {
-        /// The channels that are there.
-        channels: Vec<String>,
-        /// The channels that are gone.
-        missing: Vec<String>,
-    },
-}
-
 /// The engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     host: Arc<Host>,
-}
-
-/// What all actors share.
-pub(crate) struct Host {
-    pub(crate) store: Store,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) catalogue: Catalogue,
-    pub(crate) gateway: Arc<dyn ModelGateway>,
-    pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
-    pub(crate) interrupt_grace: Duration,
-    pub(crate) tasks: TaskTracker,
-    default_provider: String,
-    default_directory: PathBuf,
-    pub(crate) root: Root,
-    sessions: Mutex<Sessions>,
-    agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
-    stopping: AtomicBool,
-    stop: CancellationToken,
-    stopped: OnceCell<()>,
-}
-
-/// Every session that is known: with an actor, or only to the store.
-#[derive(Default)]
-struct Sessions {
-    live: HashMap<Arc<str>, SessionHandle>,
-    dormant: HashMap<Arc<str>, bool>,
-    /// URIs whose dispose is under way.
-    leaving: HashSet<Arc<str>>,
-}
-
-/// The time as the store counts it.
-pub(crate) fn now_ms() -> i64 {
-    Timestamp::now().as_millisecond()
-}
-
-/// The time as AHP writes it.
-pub(crate) fn now() -> String {
-    format!("{:.3}", Timestamp::now())
 }
 
 impl Engine {
@@ -152,7 +84,7 @@ impl Engine {
         };
         let host = Arc::new(Host {
             default_provider: first.describe().id,
-            root: Root::new(root_state(&config.drivers, &*config.gateway)),
+            root: Root::new(&config.drivers, &*config.gateway),
             store,
             hub,
             catalogue: Catalogue::default(),
@@ -163,7 +95,6 @@ impl Engine {
             default_directory: config.default_directory,
             sessions: Mutex::default(),
             agents: Mutex::default(),
-            stopping: AtomicBool::new(false),
             stop: CancellationToken::new(),
             stopped: OnceCell::new(),
         });
@@ -213,7 +144,7 @@ impl Engine {
         }
 
         let mut sessions = host.sessions();
-        if host.stopping.load(Ordering::Acquire) {
+        if host.stop.is_cancelled() {
             return Err(EngineError::Stopping);
         }
         if sessions.knows(&session_uri) {
@@ -298,35 +229,14 @@ impl Engine {
         self.host.hub.forget(subscriber);
     }
 
-    /// A client connects under an identity that is kept.
+    /// A client connects under an identity that is kept. It is present until it leaves.
     pub async fn client_arrived(&self, client: &str) {
-        let now = now_ms();
-        self.host.hub.clients.arrive(client, now);
-        let batch = Batch::new(None, Durability::Stream).client(client.to_owned(), now);
-        if let Err(error) = self.host.store.sequencer().submit(batch).await {
-            tracing::debug!(%error, "a client came too late");
-        }
+        self.host.client_arrived(client).await;
     }
 
     /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
     pub fn client_left(&self, client: &str) {
-        if !self.host.hub.clients.leave(client, now_ms()) || self.host.stopping.load(Ordering::Acquire) {
-            return;
-        }
-        let (host, client) = (Arc::clone(&self.host), client.to_owned());
-        self.host.tasks.spawn(async move {
-            tokio::select! {
-                () = tokio::time::sleep(ABSENCE) => {}
-                () = host.stop.cancelled() => return,
-            }
-            if host.hub.clients.is_connected(&client) {
-                return;
-            }
-            let handles: Vec<_> = host.sessions().live.values().cloned().collect();
-            for handle in handles {
-                let _ = handle.send(Input::ClientGone(client.clone())).await;
-            }
-        });
+        self.host.client_left(client);
     }
 
     /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
@@ -341,32 +251,7 @@ impl Engine {
         subscriber: &Subscriber,
         token: u64,
     ) -> Result<Reconnected, EngineError> {
-        if !self.host.hub.clients.knows(client) {
-            return Err(EngineError::ClientUnknown);
-        }
-        let (mut there, mut missing) = (Vec::new(), Vec::new());
-        for channel in channels {
-            let list = if self.exists(channel).await { &mut there } else { &mut missing };
-            if !list.contains(channel) {
-                list.push(channel.clone());
-            }
-        }
-        if let Some(earlier) = self.host.missed_before(last_seen, &there).await? {
-            let live = last_seen.max(self.host.store.life().before);
-            self.host.deliver_replay(&there, live, earlier, subscriber.clone(), token).await?;
-            return Ok(Reconnected::Replay { channels: there, missing });
-        }
-        Ok(Reconnected::Snapshots { channels: there, missing })
-    }
-
-    async fn exists(&self, channel: &str) -> bool {
-        if channel == uri::ROOT {
-            return true;
-        }
-        let Some(session) = uri::session_of(channel) else { return false };
-        let Some(handle) = self.host.sessions().wake(&self.host, &session) else { return false };
-        let (reply, answer) = oneshot::channel();
-        handle.send(Input::Exists(channel.to_owned(), reply)).await.is_ok() && answer.await.unwrap_or(false)
+        self.host.reconnect(client, last_seen, channels, subscriber, token).await
     }
 
     /// Hands a client's wish to the session's actor. The answer is an envelope. Unknown channels are ignored.
@@ -392,8 +277,7 @@ impl Engine {
 
     /// The agents that are alive now.
     pub fn agents(&self) -> Vec<AgentStatus> {
-        let agents = self.host.agents.lock().unwrap_or_else(PoisonError::into_inner);
-        agents.values().cloned().collect()
+        self.host.agents().values().cloned().collect()
     }
 
     /// Ends turns as cancelled, ends all agents, saves everything. Twice is the same as once.
@@ -403,7 +287,6 @@ impl Engine {
 
     async fn stop(&self) {
         let host = &self.host;
-        host.stopping.store(true, Ordering::Release);
         host.stop.cancel();
         let handles: Vec<_> = host.sessions().live.drain().map(|(_, handle)| handle).collect();
         let all = handles.into_iter().map(|handle| async move {
@@ -412,10 +295,12 @@ impl Engine {
                 let _ = done.await;
             }
         });
-        if tokio::time::timeout(SHUTDOWN_DEADLINE, futures::future::join_all(all)).await.is_err() {
+        // Sessions whose dispose is under way are not among them; they are waited for as well.
+        host.tasks.close();
+        let ended = async { tokio::join!(futures::future::join_all(all), host.tasks.wait()) };
+        if tokio::time::timeout(SHUTDOWN_DEADLINE, ended).await.is_err() {
             tracing::warn!("some sessions did not end in time; their agents are ended by their supervisors");
         }
-        host.tasks.close();
         host.store.sequencer().stop().await;
     }
 
@@ -423,210 +308,4 @@ impl Engine {
         let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
         if scheme == "ahp-session" { self.host.default_provider.clone() } else { scheme.to_owned() }
     }
-}
-
-impl Host {
-    fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What happened on some channels between a client's last number and this life; `None` if that is not known exactly
-    /// and the client needs snapshots.
-    async fn missed_before(
-        &self,
-        last_seen: u64,
-        channels: &[String],
-    ) -> Result<Option<Vec<Arc<Published>>>, EngineError> {
-        let life = self.store.life();
-        if last_seen > self.store.sequencer().current() {
-            return Ok(None);
-        }
-        if last_seen >= life.before {
-            return Ok((last_seen >= self.hub.past_from()).then(Vec::new));
-        }
-        // The client saw numbers that never became durable, or fewer than what is still there.
-        if last_seen > life.last_durable || last_seen < life.replay_from || self.hub.past_from() > life.before {
-            return Ok(None);
-        }
-        let rows = self.store.actions(last_seen, life.before, channels.to_vec()).await?;
-        let mut missed = Vec::with_capacity(rows.len());
-        for row in rows {
-            let JournalRow::Action { seq, channel, json, origin } = row else { continue };
-            let Ok(action) = serde_json::from_str(&json) else { return Ok(None) };
-            missed.push(Arc::new(Published::stored(seq, channel.into(), action, json.into(), origin)));
-        }
-        Ok(Some(missed))
-    }
-
-    /// Subscribes to all channels and puts what was missed into the queue, at one number.
-    async fn deliver_replay(
-        self: &Arc<Self>,
-        channels: &[String],
-        after: u64,
-        mut missed: Vec<Arc<Published>>,
-        subscriber: Subscriber,
-        token: u64,
-    ) -> Result<(), EngineError> {
-        let channels: HashSet<Arc<str>> = channels.iter().map(|channel| channel.as_str().into()).collect();
-        let host = Arc::clone(self);
-        let marker = Batch::new(None, Durability::Memory).then(move |_| {
-            let missed = host.hub.replay(after, &channels).map(|recent| {
-                missed.extend(recent);
-                missed
-            });
-            let missed = missed.filter(|missed| missed.iter().map(|item| item.size()).sum::<usize>() <= MAX_REPLAY);
-            let whole = missed.is_some();
-            if subscriber.deliver(Delivery::Replay { token, missed }) && whole {
-                for channel in &channels {
-                    host.hub.subscribe(channel, &subscriber);
-                }
-            }
-        });
-        self.store.sequencer().submit(marker).await?;
-        Ok(())
-    }
-
-    /// Answers a dispatch that was answered before with its first envelope, to the asking connection only.
-    pub(crate) async fn answer_repetition(&self, dispatch: &Dispatch) -> bool {
-        let Some(original) = self.first_answer(dispatch).await else { return false };
-        if let Some(from) = &dispatch.from {
-            from.deliver(Delivery::Envelope(original));
-        }
-        true
-    }
-
-    async fn first_answer(&self, dispatch: &Dispatch) -> Option<Arc<Published>> {
-        let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
-        let found = match self.hub.clients.answered(client, seq) {
-            Some(found) => found,
-            None if self.hub.clients.is_returning(client) => {
-                let row = self.store.dispatched(client, seq).await.ok()??;
-                let JournalRow::Action { seq, channel, json, origin } = row else { return None };
-                let action = serde_json::from_str(&json).ok()?;
-                Arc::new(Published::stored(seq, channel.into(), action, json.into(), origin))
-            }
-            None => return None,
-        };
-        // Some clients use one number for many dispatches: then only the same wish is a repetition.
-        let same = *found.channel == *dispatch.channel && (seq > 0 || *found.action == dispatch.action);
-        let same_kind = std::mem::discriminant(&*found.action) == std::mem::discriminant(&dispatch.action);
-        (same && same_kind).then_some(found)
-    }
-
-    /// Numbers and publishes a refusal; it is never written.
-    pub(crate) async fn reject(&self, dispatch: Dispatch, reason: String) {
-        let origin = dispatch.origin();
-        let entry = match Entry::new(dispatch.channel.into(), dispatch.action) {
-            Ok(entry) => entry.with_origin(Some(origin)).rejected(reason),
-            Err(error) => {
-                tracing::warn!(%error, "a refusal could not be encoded");
-                return;
-            }
-        };
-        let batch = Batch::new(None, Durability::Memory).entry(entry);
-        if let Err(error) = self.store.sequencer().submit(batch).await {
-            tracing::debug!(%error, "a refusal came too late");
-        }
-    }
-
-    pub(crate) fn agent_is_there(&self, session: &Arc<str>, status: AgentStatus) {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(session), status);
-    }
-
-    pub(crate) fn agent_gone(&self, session: &str) {
-        self.agents.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
-    }
-
-    async fn load_catalogue(self: &Arc<Self>) -> Result<(), EngineError> {
-        for stored in self.store.sessions().await? {
-            let session: Arc<str> = stored.uri.into();
-            let summary: SessionSummary = match serde_json::from_str(&stored.summary) {
-                Ok(summary) => summary,
-                Err(error) => {
-                    tracing::warn!(session = &*session, %error, "a stored session's line could not be read");
-                    continue;
-                }
-            };
-            let interrupted = summary.status & SessionStatus::InProgress.bits() != 0;
-            if stored.listed {
-                self.catalogue.put(&session, summary);
-            }
-            let mut sessions = self.sessions();
-            sessions.dormant.insert(Arc::clone(&session), stored.listed);
-            if interrupted {
-                // Waking it ends the turn that nobody runs any more.
-                sessions.wake(self, &session);
-            }
-        }
-        Ok(())
-    }
-
-    /// The file URI of the directory that a session works in.
-    fn directory(&self, wanted: &[String]) -> Result<String, EngineError> {
-        let path = match wanted {
-            [] => self.default_directory.clone(),
-            [only] => Url::parse(only)
-                .ok()
-                .filter(|url| url.scheme() == "file")
-                .and_then(|url| url.to_file_path().ok())
-                .ok_or_else(|| EngineError::Invalid(format!("{only:?} is not a file URI")))?,
-            _ => return Err(EngineError::Invalid("a session can have one working directory only".to_owned())),
-        };
-        if !path.is_dir() {
-            return Err(EngineError::Invalid(format!("there is no directory {}", path.display())));
-        }
-        Url::from_file_path(&path)
-            .map(String::from)
-            .map_err(|()| EngineError::Invalid(format!("{} is not an absolute path", path.display())))
-    }
-}
-
-impl Sessions {
-    fn knows(&self, session: &str) -> bool {
-        self.live.contains_key(session) || self.dormant.contains_key(session) || self.leaving.contains(session)
-    }
-
-    /// The actor of a session, started if the session is only known to the store.
-    fn wake(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
-        if let Some(handle) = self.live.get(session) {
-            return Some(handle.clone());
-        }
-        if host.stopping.load(Ordering::Acquire) {
-            return None;
-        }
-        let (session_uri, listed) = self.dormant.remove_entry(session)?;
-        let handle = SessionHandle::spawn(host, Origin::Stored { uri: Arc::clone(&session_uri), listed });
-        self.live.insert(session_uri, handle.clone());
-        Some(handle)
-    }
-}
-
-fn root_state(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootState {
-    let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
-    let agents = drivers.iter().map(|driver| {
-        let info = driver.describe();
-        let models = gateway.models().into_iter().map(|model| SessionModelInfo {
-            id: model.id,
-            provider: info.id.clone(),
-            name: model.name,
-            max_context_window: number(model.context_window),
-            max_output_tokens: number(model.max_output),
-            max_prompt_tokens: None,
-            supports_vision: None,
-            policy_state: None,
-            config_schema: None,
-            meta: None,
-        });
-        AgentInfo {
-            provider: info.id.clone(),
-            display_name: info.display_name.clone(),
-            description: info.description.clone(),
-            models: models.collect(),
-            protected_resources: None,
-            customizations: None,
-            capabilities: None,
-        }
-    });
-    let config = RootConfigState { schema: config::root_schema(), values: JsonObject::new() };
-    RootState { agents: agents.collect(), active_sessions: None, terminals: None, config: Some(config), meta: None }
 }

@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use ahp::reducers::apply_action_to_root;
 use ahp_types::StateAction;
-use ahp_types::state::RootState;
+use ahp_types::common::JsonObject;
+use ahp_types::state::{AgentInfo, RootConfigState, RootState, SessionModelInfo};
+use hostler_driver::Driver;
 use hostler_store::{Batch, Durability, Entry, JournalRow};
 use tokio::sync::Mutex;
 
-use crate::engine::Host;
+use crate::host::Host;
 use crate::hub::{ChannelState, Subscriber};
+use crate::port::ModelGateway;
 use crate::session::Dispatch;
-use crate::{EngineError, uri};
+use crate::{EngineError, config, uri};
 
 /// How large the clients' own values may grow.
 const MAX_CONFIG: usize = 1024 * 1024;
@@ -21,8 +24,8 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    pub(crate) fn new(state: RootState) -> Self {
-        Self { state: Mutex::new(Arc::new(state)) }
+    pub(crate) fn new(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> Self {
+        Self { state: Mutex::new(Arc::new(initial(drivers, gateway))) }
     }
 
     pub(crate) async fn state(&self) -> Arc<RootState> {
@@ -84,4 +87,35 @@ impl Host {
         *state = next;
         Ok(())
     }
+}
+
+/// What the drivers and the gateway offer.
+fn initial(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootState {
+    let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
+    let agents = drivers.iter().map(|driver| {
+        let info = driver.describe();
+        let models = gateway.models().into_iter().map(|model| SessionModelInfo {
+            id: model.id,
+            provider: info.id.clone(),
+            name: model.name,
+            max_context_window: number(model.context_window),
+            max_output_tokens: number(model.max_output),
+            max_prompt_tokens: None,
+            supports_vision: None,
+            policy_state: None,
+            config_schema: None,
+            meta: None,
+        });
+        AgentInfo {
+            provider: info.id.clone(),
+            display_name: info.display_name.clone(),
+            description: info.description.clone(),
+            models: models.collect(),
+            protected_resources: None,
+            customizations: None,
+            capabilities: None,
+        }
+    });
+    let config = RootConfigState { schema: config::root_schema(), values: JsonObject::new() };
+    RootState { agents: agents.collect(), active_sessions: None, terminals: None, config: Some(config), meta: None }
 }

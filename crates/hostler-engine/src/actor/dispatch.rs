@@ -117,7 +117,7 @@ impl Actor {
         self.check_start(&action)?;
         // A start time that cannot be read would make the turn impossible to end.
         if action.started_at.parse::<Timestamp>().is_err() {
-            action.started_at = crate::engine::now();
+            action.started_at = crate::clock::now();
         }
         let turn = action.turn_id.clone();
         let wanted = action.message.model.as_ref().map(|model| model.id.clone());

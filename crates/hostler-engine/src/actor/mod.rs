@@ -20,8 +20,8 @@ use tokio::task::JoinSet;
 
 use self::agent::{Agent, AgentNews};
 use crate::catalogue::difference;
-use crate::engine::Host;
-use crate::hub::{ChannelState, Delivery, NoticeKind, SnapshotAt, Subscriber};
+use crate::host::Host;
+use crate::hub::{ChannelState, NoticeKind, Subscriber};
 use crate::record::Record;
 use crate::session::{Dispatch, Session};
 use crate::transcript::{Failure, Transcript, error};
@@ -567,27 +567,6 @@ impl Actor {
         if let Err(error) = self.host.store.sequencer().submit(batch).await {
             tracing::debug!(%error, "a batch came too late");
         }
-    }
-}
-
-impl Host {
-    /// Registers the subscriber and puts the snapshot into its queue, in sequence order: what it hears later is newer.
-    pub(crate) async fn deliver_snapshot(
-        self: &Arc<Self>,
-        resource: Arc<str>,
-        state: ChannelState,
-        subscriber: Subscriber,
-        token: u64,
-    ) -> Result<(), EngineError> {
-        let host = Arc::clone(self);
-        let marker = Batch::new(None, Durability::Memory).then(move |from_seq| {
-            let snapshot = SnapshotAt { resource: Arc::clone(&resource), state, from_seq };
-            if subscriber.deliver(Delivery::Snapshot { token, snapshot }) {
-                host.hub.subscribe(&resource, &subscriber);
-            }
-        });
-        self.store.sequencer().submit(marker).await?;
-        Ok(())
     }
 }
 

@@ -1,0 +1,169 @@
+//! What all actors share, and the registry of sessions.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ahp_types::state::{SessionStatus, SessionSummary};
+use hostler_driver::Driver;
+use hostler_store::{Batch, Durability, Entry, Store};
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use url::Url;
+
+use crate::EngineError;
+use crate::actor::{Origin, SessionHandle};
+use crate::catalogue::Catalogue;
+use crate::hub::{ChannelState, Delivery, Hub, SnapshotAt, Subscriber};
+use crate::port::{AgentStatus, ModelGateway};
+use crate::root::Root;
+use crate::session::Dispatch;
+
+/// What all actors share.
+pub(crate) struct Host {
+    pub(crate) store: Store,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) gateway: Arc<dyn ModelGateway>,
+    pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
+    pub(crate) interrupt_grace: Duration,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) default_provider: String,
+    pub(crate) default_directory: PathBuf,
+    pub(crate) root: Root,
+    pub(crate) sessions: Mutex<Sessions>,
+    pub(crate) agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
+    /// Fires when the host goes down: nothing new begins.
+    pub(crate) stop: CancellationToken,
+    pub(crate) stopped: OnceCell<()>,
+}
+
+/// Every session that is known: with an actor, or only to the store.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    pub(crate) live: HashMap<Arc<str>, SessionHandle>,
+    /// Whether each of them is listed.
+    pub(crate) dormant: HashMap<Arc<str>, bool>,
+    /// URIs whose dispose is under way.
+    pub(crate) leaving: HashSet<Arc<str>>,
+}
+
+impl Host {
+    pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The agents that are alive, by session.
+    pub(crate) fn agents(&self) -> MutexGuard<'_, HashMap<Arc<str>, AgentStatus>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Registers the subscriber and puts the snapshot into its queue, in sequence order: what it hears later is newer.
+    pub(crate) async fn deliver_snapshot(
+        self: &Arc<Self>,
+        resource: Arc<str>,
+        state: ChannelState,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let host = Arc::clone(self);
+        let marker = Batch::new(None, Durability::Memory).then(move |from_seq| {
+            let snapshot = SnapshotAt { resource: Arc::clone(&resource), state, from_seq };
+            if subscriber.deliver(Delivery::Snapshot { token, snapshot }) {
+                host.hub.subscribe(&resource, &subscriber);
+            }
+        });
+        self.store.sequencer().submit(marker).await?;
+        Ok(())
+    }
+
+    /// Numbers and publishes a refusal; it is never written.
+    pub(crate) async fn reject(&self, dispatch: Dispatch, reason: String) {
+        let origin = dispatch.origin();
+        let entry = match Entry::new(dispatch.channel.into(), dispatch.action) {
+            Ok(entry) => entry.with_origin(Some(origin)).rejected(reason),
+            Err(error) => {
+                tracing::warn!(%error, "a refusal could not be encoded");
+                return;
+            }
+        };
+        let batch = Batch::new(None, Durability::Memory).entry(entry);
+        if let Err(error) = self.store.sequencer().submit(batch).await {
+            tracing::debug!(%error, "a refusal came too late");
+        }
+    }
+
+    pub(crate) fn agent_is_there(&self, session: &Arc<str>, status: AgentStatus) {
+        self.agents().insert(Arc::clone(session), status);
+    }
+
+    pub(crate) fn agent_gone(&self, session: &str) {
+        self.agents().remove(session);
+    }
+
+    /// Lists what the store holds, and wakes the sessions that were running when the last host died.
+    pub(crate) async fn load_catalogue(self: &Arc<Self>) -> Result<(), EngineError> {
+        for stored in self.store.sessions().await? {
+            let session: Arc<str> = stored.uri.into();
+            let summary: SessionSummary = match serde_json::from_str(&stored.summary) {
+                Ok(summary) => summary,
+                Err(error) => {
+                    tracing::warn!(session = &*session, %error, "a stored session's line could not be read");
+                    continue;
+                }
+            };
+            let interrupted = summary.status & SessionStatus::InProgress.bits() != 0;
+            if stored.listed {
+                self.catalogue.put(&session, summary);
+            }
+            let mut sessions = self.sessions();
+            sessions.dormant.insert(Arc::clone(&session), stored.listed);
+            if interrupted {
+                // Waking it ends the turn that nobody runs any more.
+                sessions.wake(self, &session);
+            }
+        }
+        Ok(())
+    }
+
+    /// The file URI of the directory that a session works in.
+    pub(crate) fn directory(&self, wanted: &[String]) -> Result<String, EngineError> {
+        let path = match wanted {
+            [] => self.default_directory.clone(),
+            [only] => Url::parse(only)
+                .ok()
+                .filter(|url| url.scheme() == "file")
+                .and_then(|url| url.to_file_path().ok())
+                .ok_or_else(|| EngineError::Invalid(format!("{only:?} is not a file URI")))?,
+            _ => return Err(EngineError::Invalid("a session can have one working directory only".to_owned())),
+        };
+        if !path.is_dir() {
+            return Err(EngineError::Invalid(format!("there is no directory {}", path.display())));
+        }
+        Url::from_file_path(&path)
+            .map(String::from)
+            .map_err(|()| EngineError::Invalid(format!("{} is not an absolute path", path.display())))
+    }
+}
+
+impl Sessions {
+    pub(crate) fn knows(&self, session: &str) -> bool {
+        self.live.contains_key(session) || self.dormant.contains_key(session) || self.leaving.contains(session)
+    }
+
+    /// The actor of a session, started if the session is only known to the store.
+    pub(crate) fn wake(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
+        if let Some(handle) = self.live.get(session) {
+            return Some(handle.clone());
+        }
+        if host.stop.is_cancelled() {
+            return None;
+        }
+        let (session_uri, listed) = self.dormant.remove_entry(session)?;
+        let handle = SessionHandle::spawn(host, Origin::Stored { uri: Arc::clone(&session_uri), listed });
+        self.live.insert(session_uri, handle.clone());
+        Some(handle)
+    }
+}

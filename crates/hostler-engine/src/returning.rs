@@ -1,0 +1,197 @@
+//! Clients that come back: presence, what they missed, and dispatches that they repeat.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostler_store::{Batch, Durability, JournalRow, Published};
+use tokio::sync::oneshot;
+
+use crate::actor::Input;
+use crate::clock::now_ms;
+use crate::host::Host;
+use crate::hub::{Delivery, Subscriber};
+use crate::session::Dispatch;
+use crate::{EngineError, uri};
+
+/// How much a replay may hold, by the envelopes' size in memory: beyond that a snapshot is smaller, and fits into the
+/// message limits that clients have.
+const MAX_REPLAY: usize = 16 * 1024 * 1024;
+
+/// How long a client may be away before it is no longer part of its sessions.
+const ABSENCE: Duration = Duration::from_secs(30);
+
+/// How a client that came back is made whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reconnected {
+    /// What it missed is in its queue. If that turns out to reach back too far, it is told so there.
+    Replay {
+        /// The channels that it hears again.
+        channels: Vec<String>,
+        /// The channels that are gone.
+        missing: Vec<String>,
+    },
+    /// It has to subscribe to these channels anew.
+    Snapshots {
+        /// The channels that are there.
+        channels: Vec<String>,
+        /// The channels that are gone.
+        missing: Vec<String>,
+    },
+}
+
+impl Host {
+    /// A client connects under an identity that is kept.
+    pub(crate) async fn client_arrived(&self, client: &str) {
+        let now = now_ms();
+        self.hub.clients.arrive(client, now);
+        let batch = Batch::new(None, Durability::Stream).client(client.to_owned(), now);
+        if let Err(error) = self.store.sequencer().submit(batch).await {
+            tracing::debug!(%error, "a client came too late");
+        }
+    }
+
+    /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
+    pub(crate) fn client_left(self: &Arc<Self>, client: &str) {
+        if !self.hub.clients.leave(client, now_ms()) || self.stop.is_cancelled() {
+            return;
+        }
+        let (host, client) = (Arc::clone(self), client.to_owned());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = tokio::time::sleep(ABSENCE) => {}
+                () = host.stop.cancelled() => return,
+            }
+            if host.hub.clients.is_connected(&client) {
+                return;
+            }
+            let handles: Vec<_> = host.sessions().live.values().cloned().collect();
+            for handle in handles {
+                let _ = handle.send(Input::ClientGone(client.clone())).await;
+            }
+        });
+    }
+
+    /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
+    ///
+    /// # Errors
+    /// [`EngineError::ClientUnknown`] if nobody of that name was here lately.
+    pub(crate) async fn reconnect(
+        self: &Arc<Self>,
+        client: &str,
+        last_seen: u64,
+        channels: &[String],
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<Reconnected, EngineError> {
+        if !self.hub.clients.knows(client) {
+            return Err(EngineError::ClientUnknown);
+        }
+        let (mut there, mut missing) = (Vec::new(), Vec::new());
+        for channel in channels {
+            let list = if self.exists(channel).await { &mut there } else { &mut missing };
+            if !list.contains(channel) {
+                list.push(channel.clone());
+            }
+        }
+        if let Some(earlier) = self.missed_before(last_seen, &there).await? {
+            let live = last_seen.max(self.store.life().before);
+            self.deliver_replay(&there, live, earlier, subscriber.clone(), token).await?;
+            return Ok(Reconnected::Replay { channels: there, missing });
+        }
+        Ok(Reconnected::Snapshots { channels: there, missing })
+    }
+
+    async fn exists(self: &Arc<Self>, channel: &str) -> bool {
+        if channel == uri::ROOT {
+            return true;
+        }
+        let Some(session) = uri::session_of(channel) else { return false };
+        let Some(handle) = self.sessions().wake(self, &session) else { return false };
+        let (reply, answer) = oneshot::channel();
+        handle.send(Input::Exists(channel.to_owned(), reply)).await.is_ok() && answer.await.unwrap_or(false)
+    }
+
+    /// What happened on some channels between a client's last number and this life; `None` if that is not known exactly
+    /// and the client needs snapshots.
+    async fn missed_before(
+        &self,
+        last_seen: u64,
+        channels: &[String],
+    ) -> Result<Option<Vec<Arc<Published>>>, EngineError> {
+        let life = self.store.life();
+        if last_seen > self.store.sequencer().current() {
+            return Ok(None);
+        }
+        if last_seen >= life.before {
+            return Ok((last_seen >= self.hub.past_from()).then(Vec::new));
+        }
+        // The client saw numbers that never became durable, or fewer than what is still there.
+        if last_seen > life.last_durable || last_seen < life.replay_from || self.hub.past_from() > life.before {
+            return Ok(None);
+        }
+        let rows = self.store.actions(last_seen, life.before, channels.to_vec()).await?;
+        let mut missed = Vec::with_capacity(rows.len());
+        for row in rows {
+            let JournalRow::Action { seq, channel, json, origin } = row else { continue };
+            let Ok(action) = serde_json::from_str(&json) else { return Ok(None) };
+            missed.push(Arc::new(Published::stored(seq, channel.into(), action, json.into(), origin)));
+        }
+        Ok(Some(missed))
+    }
+
+    /// Subscribes to all channels and puts what was missed into the queue, at one number.
+    async fn deliver_replay(
+        self: &Arc<Self>,
+        channels: &[String],
+        after: u64,
+        mut missed: Vec<Arc<Published>>,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let channels: HashSet<Arc<str>> = channels.iter().map(|channel| channel.as_str().into()).collect();
+        let host = Arc::clone(self);
+        let marker = Batch::new(None, Durability::Memory).then(move |_| {
+            let missed = host.hub.replay(after, &channels).map(|recent| {
+                missed.extend(recent);
+                missed
+            });
+            let missed = missed.filter(|missed| missed.iter().map(|item| item.size()).sum::<usize>() <= MAX_REPLAY);
+            let whole = missed.is_some();
+            if subscriber.deliver(Delivery::Replay { token, missed }) && whole {
+                for channel in &channels {
+                    host.hub.subscribe(channel, &subscriber);
+                }
+            }
+        });
+        self.store.sequencer().submit(marker).await?;
+        Ok(())
+    }
+
+    /// Answers a dispatch that was answered before with its first envelope, to the asking connection only.
+    pub(crate) async fn answer_repetition(&self, dispatch: &Dispatch) -> bool {
+        let Some(original) = self.first_answer(dispatch).await else { return false };
+        if let Some(from) = &dispatch.from {
+            from.deliver(Delivery::Envelope(original));
+        }
+        true
+    }
+
+    async fn first_answer(&self, dispatch: &Dispatch) -> Option<Arc<Published>> {
+        let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
+        let found = match self.hub.clients.answered(client, seq) {
+            Some(found) => found,
+            None if self.hub.clients.is_returning(client) => {
+                let row = self.store.dispatched(client, seq).await.ok()??;
+                let JournalRow::Action { seq, channel, json, origin } = row else { return None };
+                let action = serde_json::from_str(&json).ok()?;
+                Arc::new(Published::stored(seq, channel.into(), action, json.into(), origin))
+            }
+            None => return None,
+        };
+        // Some clients use one number for many dispatches: then only the same wish is a repetition.
+        let same = *found.channel == *dispatch.channel && (seq > 0 || *found.action == dispatch.action);
+        let same_kind = std::mem::discriminant(&*found.action) == std::mem::discriminant(&dispatch.action);
+        (same && same_kind).then_some(found)
+    }
+}

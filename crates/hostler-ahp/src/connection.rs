@@ -13,7 +13,7 @@ use ahp_types::commands::{
 };
 use ahp_types::state::Snapshot;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
-use hostler_engine::{Delivery, Engine, Reconnected, Subscriber};
+use hostler_engine::{Delivery, Engine, Presence, Reconnected, Subscriber};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -88,25 +88,23 @@ where
 {
     let stop = context.stop.clone();
     let greeting = greet(&context, &subscriber, &mut deliveries, &mut inbound, &mut outbound);
-    let hello = tokio::select! {
+    let greeted = tokio::select! {
         () = stop.cancelled() => return Goodbye::GoingAway,
-        hello = tokio::time::timeout(context.limits.handshake, greeting) => hello,
+        greeted = tokio::time::timeout(context.limits.handshake, greeting) => greeted,
     };
-    let hello = match hello {
-        Ok(Some(hello)) => hello,
+    // The presence lasts until the end of this function, however that comes.
+    let Client { version, id: client_id, presence: _presence } = match greeted {
+        Ok(Some(client)) => client,
         Ok(None) => return Goodbye::Done,
         Err(_) => return Goodbye::NeverInitialized,
     };
-    // However this ends, the client has left then.
-    let _presence = Presence { engine: context.engine.clone(), client_id: hello.client_id.clone() };
 
     let (replies, outgoing) = mpsc::channel(64);
     let waiting = Waiting::default();
     let encoding = context.encoding;
-    let writer =
-        Writer { version: hello.version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, outbound };
+    let writer = Writer { version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, outbound };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
-    let reader = Reader { context, subscriber, client_id: hello.client_id, waiting, replies };
+    let reader = Reader { context, subscriber, client_id, waiting, replies };
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
@@ -126,16 +124,11 @@ where
     }
 }
 
-/// A client's connection, for as long as it lasts.
-struct Presence {
-    engine: Engine,
-    client_id: String,
-}
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        self.engine.client_left(&self.client_id);
-    }
+/// A client that has initialized or come back.
+struct Client {
+    version: Version,
+    id: String,
+    presence: Presence,
 }
 
 /// Answers until the client has initialized. `None` if it leaves or cannot be served.
@@ -145,7 +138,7 @@ async fn greet<I, O>(
     deliveries: &mut mpsc::Receiver<Delivery>,
     inbound: &mut I,
     outbound: &mut O,
-) -> Option<Hello>
+) -> Option<Client>
 where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin,
@@ -174,7 +167,7 @@ where
             },
             "ping" => Ok(Value::Null),
             "reconnect" => match reconnect(context, subscriber, deliveries, outbound, &id, params).await? {
-                Ok(hello) => return Some(hello),
+                Ok(client) => return Some(client),
                 // The socket stays open: the client may initialize on it.
                 Err(error) => Err(error),
             },
@@ -193,11 +186,11 @@ async fn welcome<O>(
     outbound: &mut O,
     id: &RequestId,
     hello: Hello,
-) -> Option<Hello>
+) -> Option<Client>
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    context.engine.client_arrived(&hello.client_id).await;
+    let presence = context.engine.client_arrived(&hello.client_id).await;
     let (snapshots, held) = snapshots(context, subscriber, deliveries, &hello.subscriptions).await?;
     let current = i64::try_from(context.engine.current_seq()).unwrap_or(i64::MAX);
     let server_seq = snapshots.iter().map(|snapshot| snapshot.from_seq).max().unwrap_or(current);
@@ -218,7 +211,7 @@ where
         automations: None,
     };
     answer_and_release(context, outbound, &hello.version, encode::success(id, &result), held).await?;
-    Some(hello)
+    Some(Client { version: hello.version, id: hello.client_id, presence })
 }
 
 /// Takes a client up again where it left. The inner error leaves the connection as it was.
@@ -229,7 +222,7 @@ async fn reconnect<O>(
     outbound: &mut O,
     id: &RequestId,
     params: Value,
-) -> Option<Result<Hello, RpcError>>
+) -> Option<Result<Client, RpcError>>
 where
     O: Sink<Frame> + Send + Unpin,
 {
@@ -244,18 +237,17 @@ where
         Ok(Reconnected::Snapshots { channels, missing }) => (channels, missing, false),
         Err(error) => return Some(Err(error.into())),
     };
-    let version = Version::for_return();
-    let hello = Hello { version, client_id: back.client_id, subscriptions: Vec::new() };
-    engine.client_arrived(&hello.client_id).await;
+    let presence = engine.client_arrived(&back.client_id).await;
+    let client = Client { version: Version::for_return(), id: back.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
         let frame = encode::replay(id, &missed, &missing);
-        answer_and_release(context, outbound, &hello.version, frame, Vec::new()).await?;
-        return Some(Ok(hello));
+        answer_and_release(context, outbound, &client.version, frame, Vec::new()).await?;
+        return Some(Ok(client));
     }
     let (snapshots, held) = snapshots(context, subscriber, deliveries, &channels).await?;
     let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots });
-    answer_and_release(context, outbound, &hello.version, encode::success(id, &result), held).await?;
-    Some(Ok(hello))
+    answer_and_release(context, outbound, &client.version, encode::success(id, &result), held).await?;
+    Some(Ok(client))
 }
 
 /// Subscribes to channels and gathers their snapshots; what else arrived meanwhile is to be sent after them.

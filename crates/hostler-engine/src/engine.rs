@@ -18,7 +18,7 @@ use crate::clock::{now, now_ms};
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::port::{AgentStatus, ModelGateway};
-use crate::returning::Reconnected;
+use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
 use crate::session::{Dispatch, Session};
 use crate::{EngineError, clients, config, uri};
@@ -229,14 +229,9 @@ impl Engine {
         self.host.hub.forget(subscriber);
     }
 
-    /// A client connects under an identity that is kept. It is present until it leaves.
-    pub async fn client_arrived(&self, client: &str) {
-        self.host.client_arrived(client).await;
-    }
-
-    /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
-    pub fn client_left(&self, client: &str) {
-        self.host.client_left(client);
+    /// A client connects under an identity that is kept. It is there until the presence is dropped.
+    pub async fn client_arrived(&self, client: &str) -> Presence {
+        self.host.client_arrived(client).await
     }
 
     /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.

@@ -30,7 +30,7 @@ pub use error::EngineError;
 pub use hostler_store::{Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
-pub use returning::Reconnected;
+pub use returning::{Presence, Reconnected};
 pub use session::Dispatch;
 pub use turn::{AgentPhase, Effect, End, Input as TurnInput, TurnId, TurnMachine, TurnPhase};
 pub use uri::{ROOT, default_chat_uri, is_session_uri};

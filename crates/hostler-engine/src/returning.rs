@@ -40,19 +40,35 @@ pub enum Reconnected {
     },
 }
 
+/// A connection of a client, for as long as it lasts. If it was the last one and none follows, the client leaves its
+/// sessions.
+#[must_use = "a presence that is dropped is over"]
+pub struct Presence {
+    host: Arc<Host>,
+    client: String,
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.host.client_left(&self.client);
+    }
+}
+
 impl Host {
-    /// A client connects under an identity that is kept.
-    pub(crate) async fn client_arrived(&self, client: &str) {
+    /// A connection of a client begins.
+    pub(crate) async fn client_arrived(self: &Arc<Self>, client: &str) -> Presence {
         let now = now_ms();
         self.hub.clients.arrive(client, now);
+        let presence = Presence { host: Arc::clone(self), client: client.to_owned() };
         let batch = Batch::new(None, Durability::Stream).client(client.to_owned(), now);
         if let Err(error) = self.store.sequencer().submit(batch).await {
             tracing::debug!(%error, "a client came too late");
         }
+        presence
     }
 
     /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
-    pub(crate) fn client_left(self: &Arc<Self>, client: &str) {
+    fn client_left(self: &Arc<Self>, client: &str) {
         if !self.hub.clients.leave(client, now_ms()) || self.stop.is_cancelled() {
             return;
         }

@@ -61,7 +61,7 @@ async fn a_client_that_was_never_here_is_unknown() {
 #[tokio::test]
 async fn a_client_gets_exactly_what_it_missed_on_its_channels() {
     let mut rig = Rig::start().await;
-    rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me").await;
     let before = rig.engine.current_seq();
     let listener = talked(&mut rig).await;
     let chat = default_chat_uri(SESSION);
@@ -81,7 +81,7 @@ async fn a_client_gets_exactly_what_it_missed_on_its_channels() {
 #[tokio::test]
 async fn a_client_that_missed_very_much_gets_snapshots_instead() {
     let mut rig = Rig::start().await;
-    rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me").await;
     let before = rig.engine.current_seq();
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
@@ -105,7 +105,7 @@ async fn a_client_that_missed_very_much_gets_snapshots_instead() {
 #[tokio::test]
 async fn after_a_restart_a_known_client_gets_replay_and_one_that_saw_too_much_gets_snapshots() {
     let mut rig = Rig::start().await;
-    rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me").await;
     let before = rig.engine.current_seq();
     let listener = talked(&mut rig).await;
     let all = listener.numbers.clone();
@@ -125,7 +125,7 @@ async fn after_a_restart_a_known_client_gets_replay_and_one_that_saw_too_much_ge
 #[tokio::test]
 async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second_effect() {
     let mut rig = Rig::start().await;
-    rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me").await;
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
     let chat = default_chat_uri(SESSION);
@@ -145,7 +145,7 @@ async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second
     assert!(again.rejection.is_none());
 
     let rig = rig.restart().await;
-    rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me").await;
     rig.engine.dispatch(wish(&chat, 5, start, Some(&asking))).await;
     let Delivery::Envelope(again) = answers.recv().await.unwrap() else { panic!("an envelope") };
     assert_eq!(again.seq, first, "also after a restart");
@@ -157,7 +157,7 @@ async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second
 #[tokio::test]
 async fn one_number_for_many_wishes_is_no_repetition() {
     let rig = Rig::start().await;
-    rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me").await;
     let (subscriber, mut deliveries) = Subscriber::new(100);
     rig.engine.subscribe(ROOT, &subscriber, 1).await.unwrap();
     for (key, seq) in [("a", 0), ("b", 0), ("b", 0), ("c", 1)] {

@@ -12,7 +12,7 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::actor::{Input, Origin, SessionHandle, Subscribe};
+use crate::actor::{Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::catalogue::{Catalogue, SessionPage};
 use crate::clock::{now, now_ms};
 use crate::host::Host;
@@ -158,7 +158,7 @@ impl Engine {
     /// Ends a session: its turn, its agent and everything the agent started, and removes it.
     ///
     /// # Errors
-    /// If there is no such session.
+    /// If there is no such session, or the store cannot forget it.
     pub async fn dispose_session(&self, session: &str) -> Result<(), EngineError> {
         let handle = {
             let mut sessions = self.host.sessions();
@@ -170,11 +170,20 @@ impl Engine {
             handle
         };
         let (reply, done) = oneshot::channel();
-        let result = handle.send(Input::Dispose(reply)).await;
-        // A dropped answer means that the session ended by itself in the meantime, which is what was wanted.
-        let _ = done.await;
-        self.host.sessions().leaving.remove(session);
-        result
+        let sent = handle.send(Input::Dispose(reply)).await;
+        let disposed = done.await;
+        let mut sessions = self.host.sessions();
+        sessions.leaving.remove(session);
+        match disposed {
+            // Its agent is gone, but it will be there again after a restart: then it is there now as well.
+            Ok(Err(NotForgotten { listed, error })) => {
+                sessions.dormant.insert(session.into(), listed);
+                Err(error.into())
+            }
+            Ok(Ok(())) => Ok(()),
+            // The session ended by itself in the meantime, with the host.
+            Err(_) => sent,
+        }
     }
 
     /// A page of the announced sessions, the most recently changed first.

@@ -133,3 +133,26 @@ async fn a_read_only_disk_is_refused_with_a_sentence() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.to_lowercase().contains("read-only"), "{said}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_cannot_be_forgotten_is_not_half_gone() {
+    let home = Home::new();
+    let mut disk = SmallDisk::start(&home).await;
+    let mut peer = Peer::connect(&disk.url).await;
+    let uris = peer.create(&home.work()).await;
+    peer.ask(&uris.chat, "hi").await;
+    disk.order("fill").await;
+    let dispose = || {
+        let params = serde_json::json!({"channel": uris.session});
+        peer.client.request::<_, serde_json::Value>("disposeSession", params)
+    };
+    let refused = dispose().await.unwrap_err().to_string();
+    assert!(refused.contains("the disk is full"), "{refused}");
+    assert_eq!(peer.listed().await, [uris.session.clone()]);
+    assert_eq!(peer.chat(&uris.chat).await.turns.len(), 1, "it can still be read");
+    disk.order("free").await;
+    dispose().await.unwrap();
+    assert_eq!(peer.listed().await, Vec::<String>::new());
+    assert_eq!(disk.order("quit").await, "quit 0");
+    disk.shell.wait().await.unwrap();
+}

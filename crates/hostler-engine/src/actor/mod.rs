@@ -59,7 +59,7 @@ pub(crate) enum Input {
     /// The turn's end could not be stored; try again.
     RetryEnd(String, End<Failure>),
     /// Forget the session.
-    Dispose(oneshot::Sender<()>),
+    Dispose(oneshot::Sender<Disposed>),
     /// The host is going down.
     Shutdown(oneshot::Sender<()>),
 }
@@ -70,6 +70,15 @@ pub(crate) struct Subscribe {
     pub(crate) subscriber: Subscriber,
     pub(crate) token: u64,
     pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
+}
+
+/// How a dispose went: the session is gone, or the store could not forget it and it is only at rest.
+pub(crate) type Disposed = Result<(), NotForgotten>;
+
+/// A session that the store could not forget.
+pub(crate) struct NotForgotten {
+    pub(crate) listed: bool,
+    pub(crate) error: StoreError,
 }
 
 /// Where a session comes from.
@@ -154,7 +163,11 @@ async fn refuse_all(mut inputs: mpsc::Receiver<Input>, uri: &str, error: &Engine
         match input {
             Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
             Input::Exists(_, reply) => drop(reply.send(false)),
-            Input::Dispose(reply) | Input::Shutdown(reply) => {
+            Input::Dispose(reply) => {
+                let _ = reply.send(Ok(()));
+                return;
+            }
+            Input::Shutdown(reply) => {
                 let _ = reply.send(());
                 return;
             }
@@ -200,8 +213,7 @@ impl Actor {
             }
             Input::Dispose(reply) => {
                 self.stop().await;
-                self.forget().await;
-                let _ = reply.send(());
+                let _ = reply.send(self.forget().await);
                 return Flow::Break(());
             }
             Input::Shutdown(reply) => {
@@ -536,7 +548,7 @@ impl Actor {
     }
 
     /// Removes the session from the store and the list.
-    async fn forget(&mut self) {
+    async fn forget(&mut self) -> Disposed {
         let host = Arc::clone(&self.host);
         let (session, chat) = (Arc::clone(&self.session.uri), Arc::clone(&self.session.chat_uri));
         let mut batch = self.batch(if self.session.stored { Durability::Durable } else { Durability::Memory });
@@ -550,8 +562,9 @@ impl Actor {
                 host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(session));
             }
         });
-        if let Err(error) = self.host.store.sequencer().commit(batch).await {
-            tracing::error!(%error, "a disposed session could not be removed from the store");
+        match self.host.store.sequencer().commit(batch).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(NotForgotten { listed: self.session.listed, error }),
         }
     }
 

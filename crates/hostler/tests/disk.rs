@@ -148,7 +148,7 @@ async fn a_session_that_cannot_be_forgotten_is_not_half_gone() {
     };
     let refused = dispose().await.unwrap_err().to_string();
     assert!(refused.contains("the disk is full"), "{refused}");
-    assert_eq!(peer.listed().await, [uris.session.clone()]);
+    assert_eq!(peer.listed().await, std::slice::from_ref(&uris.session));
     assert_eq!(peer.chat(&uris.chat).await.turns.len(), 1, "it can still be read");
     disk.order("free").await;
     dispose().await.unwrap();

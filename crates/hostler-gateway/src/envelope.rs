@@ -1,5 +1,8 @@
 //! The few fields of a Messages request that the gateway itself must understand; the rest passes unread.
 
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -10,6 +13,8 @@ use crate::error::{ApiError, ErrorKind};
 pub(crate) struct RequestEnvelope {
     pub(crate) model: String,
     pub(crate) stream: bool,
+    /// Where the model's string stands in the body.
+    model_at: Range<usize>,
 }
 
 /// Raw values, so that each wrong field gets a sentence of its own and `messages` is not decoded twice.
@@ -29,10 +34,10 @@ impl RequestEnvelope {
         let invalid = |message: &str| ApiError::new(ErrorKind::InvalidRequest, message);
         let raw: RawEnvelope<'_> = serde_json::from_slice(body)
             .map_err(|error| invalid(&format!("The body is not a JSON object: {error}.")))?;
-        let model = raw
+        let (model, model_at) = raw
             .model
-            .and_then(|value| serde_json::from_str::<String>(value.get()).ok())
-            .filter(|model| !model.is_empty())
+            .and_then(|value| Some((serde_json::from_str::<String>(value.get()).ok()?, position(body, value))))
+            .filter(|(model, _)| !model.is_empty())
             .ok_or_else(|| invalid("model: a non-empty string is required."))?;
         if !raw.messages.is_some_and(|value| value.get().starts_with('[')) {
             return Err(invalid("messages: an array is required."));
@@ -43,8 +48,53 @@ impl RequestEnvelope {
                 .map_err(|_| invalid("stream: true or false is required."))?
                 .unwrap_or(false),
         };
-        Ok(Self { model, stream })
+        Ok(Self { model, stream, model_at })
     }
+
+    /// The body with another model in it; the same bytes if it is the same model.
+    pub(crate) fn with_model(&self, body: Bytes, model: &str) -> Bytes {
+        if model == self.model { body } else { replaced(&body, &self.model_at, model) }
+    }
+}
+
+/// Replaces the model in the JSON of a message, or of a `message_start` event, if `rename` has another id for it.
+pub(crate) fn renamed(json: &[u8], rename: impl Fn(&str) -> Option<String>) -> Option<Bytes> {
+    let answer: Answer<'_> = serde_json::from_slice(json).ok()?;
+    let model = answer.model.or(answer.message.and_then(|message| message.model))?;
+    let said: String = serde_json::from_str(model.get()).ok()?;
+    let known = rename(&said).filter(|known| *known != said)?;
+    Some(replaced(json, &position(json, model), &known))
+}
+
+/// A message, or an event that holds one.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+}
+
+/// Where a value that was borrowed from `json` stands in it.
+fn position(json: &[u8], value: &RawValue) -> Range<usize> {
+    let start = value.get().as_ptr().addr().saturating_sub(json.as_ptr().addr());
+    start..start + value.get().len()
+}
+
+fn replaced(json: &[u8], at: &Range<usize>, text: &str) -> Bytes {
+    // A string always serializes; were it not so, an empty string would be refused by whoever reads it.
+    let value = serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
+    let mut new = BytesMut::with_capacity(json.len() + value.len());
+    new.extend_from_slice(json.get(..at.start).unwrap_or_default());
+    new.extend_from_slice(value.as_bytes());
+    new.extend_from_slice(json.get(at.end..).unwrap_or_default());
+    new.freeze()
 }
 
 #[cfg(test)]
@@ -58,8 +108,42 @@ mod tests {
             (r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"stream":true,"tools":[]}"#, true),
             (r#" {"stream" : null, "messages" : [ ], "model" : "m"} "#, false),
         ] {
-            let expected = RequestEnvelope { model: "m".to_owned(), stream };
-            assert_eq!(RequestEnvelope::read(body.as_bytes()).unwrap(), expected, "{body}");
+            let envelope = RequestEnvelope::read(body.as_bytes()).unwrap();
+            assert_eq!((envelope.model.as_str(), envelope.stream), ("m", stream), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_model_is_replaced_and_nothing_else() {
+        for (body, expected) in [
+            (r#"{"model":"m","messages":[]}"#, r#"{"model":"a \"b\"","messages":[]}"#),
+            (
+                r#" {"messages":[{"model":"m"}], "model" : "m" , "x":1}"#,
+                r#" {"messages":[{"model":"m"}], "model" : "a \"b\"" , "x":1}"#,
+            ),
+        ] {
+            let envelope = RequestEnvelope::read(body.as_bytes()).unwrap();
+            let body = Bytes::from_static(body.as_bytes());
+            assert_eq!(envelope.with_model(body.clone(), r#"a "b""#), expected);
+            assert_eq!(envelope.with_model(body.clone(), "m"), body);
+        }
+    }
+
+    #[test]
+    fn answers_are_renamed_where_they_name_their_model() {
+        let rename = |model: &str| (model == "m.1").then(|| "m-1".to_owned());
+        for (json, expected) in [
+            (r#"{"id":"x","model":"m.1","content":[]}"#, Some(r#"{"id":"x","model":"m-1","content":[]}"#)),
+            (
+                r#"{"type":"message_start","message":{"model":"m.1"}}"#,
+                Some(r#"{"type":"message_start","message":{"model":"m-1"}}"#),
+            ),
+            (r#"{"model":"other"}"#, None),
+            (r#"{"model":7}"#, None),
+            (r#"{}"#, None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(renamed(json.as_bytes(), rename).as_deref(), expected.map(str::as_bytes), "{json}");
         }
     }
 

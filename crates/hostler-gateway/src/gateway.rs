@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -11,16 +11,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Nonce;
+use crate::betas::ALLOWED_BETAS;
+use crate::catalogue::Model;
 use crate::lease::{Lease, Registration, Registry};
-use crate::models::{self, Model};
 use crate::observe::RequestObserver;
 use crate::server;
-use crate::upstream::Upstream;
+use crate::upstreams::{Offers, Upstreams};
 
 /// How a gateway is set up.
 pub struct GatewayConfig {
     /// Who answers the requests.
-    pub upstream: Arc<dyn Upstream>,
+    pub upstreams: Upstreams,
+    /// The betas that are told to upstreams which take only some, without their editions.
+    pub allowed_betas: Vec<String>,
     /// Where to listen; port 0 takes any free port.
     pub listen: SocketAddr,
     /// Whether a bearer with the right nonce but an unknown id is served. Inside the host it is not.
@@ -32,15 +35,21 @@ pub struct GatewayConfig {
 impl GatewayConfig {
     /// The setup inside the host: any loopback port, registered callers only.
     #[must_use]
-    pub fn new(upstream: Arc<dyn Upstream>) -> Self {
-        Self { upstream, listen: (Ipv4Addr::LOCALHOST, 0).into(), accept_unregistered: false, observer: None }
+    pub fn new(upstreams: Upstreams) -> Self {
+        Self {
+            upstreams,
+            allowed_betas: ALLOWED_BETAS.map(str::to_owned).into(),
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            accept_unregistered: false,
+            observer: None,
+        }
     }
 }
 
 impl fmt::Debug for GatewayConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GatewayConfig")
-            .field("upstream", &self.upstream.name())
+            .field("upstreams", &self.upstreams)
             .field("listen", &self.listen)
             .field("accept_unregistered", &self.accept_unregistered)
             .field("observer", &self.observer.is_some())
@@ -85,7 +94,8 @@ impl Gateway {
         let shared = Arc::new(Shared {
             nonce,
             registry: Arc::new(Registry::new(config.accept_unregistered, stop.clone())),
-            upstream: config.upstream,
+            offers: RwLock::new(Arc::new(Offers::new(config.upstreams, None))),
+            allowed_betas: config.allowed_betas,
             observer: config.observer,
             stop,
             in_flight: watch::Sender::new(0),
@@ -93,7 +103,7 @@ impl Gateway {
         });
         let tasks = TaskTracker::new();
         tasks.spawn(server::accept(listener, Arc::clone(&shared), tasks.clone()));
-        tracing::info!(%address, upstream = shared.upstream.name(), "the gateway listens");
+        tracing::info!(%address, "the gateway listens");
         Ok(Self { shared, address, tasks })
     }
 
@@ -115,10 +125,23 @@ impl Gateway {
         self.shared.registry.register(lease, &self.shared.nonce)
     }
 
-    /// The models on offer, the default first; never empty.
+    /// Exchanges the upstreams. Requests that run stay with the upstream that they began with.
+    pub fn reconfigure(&self, upstreams: Upstreams) {
+        let mut offers = self.shared.offers.write().unwrap_or_else(PoisonError::into_inner);
+        *offers = Arc::new(Offers::new(upstreams, Some(&offers)));
+    }
+
+    /// The models that are known to be on offer, the default upstream's first; never empty.
     #[must_use]
     pub fn models(&self) -> Vec<Model> {
-        models::bundled()
+        self.shared.offers().known_models(None)
+    }
+
+    /// Asks all upstreams for their models; those that do not answer keep what is known about them.
+    pub async fn refresh_models(&self) -> Vec<Model> {
+        let offers = self.shared.offers();
+        offers.fetch_models().await;
+        offers.known_models(None)
     }
 
     /// How many requests are being answered at this moment, streams included.
@@ -163,7 +186,8 @@ impl fmt::Debug for Gateway {
 pub(crate) struct Shared {
     pub(crate) nonce: Nonce,
     pub(crate) registry: Arc<Registry>,
-    pub(crate) upstream: Arc<dyn Upstream>,
+    offers: RwLock<Arc<Offers>>,
+    pub(crate) allowed_betas: Vec<String>,
     pub(crate) observer: Option<Arc<dyn RequestObserver>>,
     pub(crate) stop: CancellationToken,
     pub(crate) in_flight: watch::Sender<usize>,
@@ -172,6 +196,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The upstreams as they are now.
+    pub(crate) fn offers(&self) -> Arc<Offers> {
+        Arc::clone(&self.offers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Counts a request in; it is counted out when the guard is dropped.
     pub(crate) fn count_in(&self) -> InFlight {
         self.taken.fetch_add(1, Ordering::Relaxed);

@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Incoming};
 
-use crate::envelope::RequestEnvelope;
+use crate::betas;
+use crate::envelope::{self, RequestEnvelope};
 use crate::error::{ApiError, ErrorKind};
 use crate::gateway::Shared;
 use crate::lease::Holder;
+use crate::model_id;
+use crate::models;
 use crate::observe::{self, ObservedRequest};
 use crate::relay::{self, Relay, ResponseBody};
-use crate::upstream::{AnswerBody, UpstreamCall};
+use crate::upstream::{AnswerBody, UpstreamCall, UpstreamError};
+use crate::upstreams::{Offer, Resolved};
 use crate::usage::Meter;
 
 /// The largest body that is taken, the Messages API's own limit.
@@ -68,13 +72,52 @@ async fn answer_caller(
             body: body.clone(),
         });
     }
-    match (&parts.method, parts.uri.path()) {
+    let path = parts.uri.path();
+    match (&parts.method, path) {
         (&Method::POST, "/v1/messages") => messages(shared, holder, parts, body).await,
+        (&Method::POST, "/v1/messages/count_tokens") => count_tokens(shared, holder, parts, body).await,
+        (&Method::GET, "/v1/models") => models::list(shared, holder).await,
+        (&Method::GET, _) if let Some(id) = path.strip_prefix("/v1/models/") => models::one(shared, holder, id).await,
         (method, path) => {
-            let message = format!("There is no {method} {path} here; the gateway serves POST /v1/messages.");
+            let message = format!(
+                "There is no {method} {path} here; the gateway serves POST /v1/messages, POST /v1/messages/count_tokens \
+                 and GET /v1/models."
+            );
             Err(ApiError::new(ErrorKind::NotFound, &message))
         }
     }
+}
+
+/// A request on its way to the upstream that was chosen for it.
+struct Routed {
+    offer: Arc<Offer>,
+    call: UpstreamCall,
+}
+
+/// Chooses the upstream, and puts the request into the words that it knows.
+async fn route(shared: &Shared, holder: &Holder, parts: &Parts, body: Bytes) -> Result<Routed, ApiError> {
+    let envelope = RequestEnvelope::read(&body)?;
+    let offers = shared.offers();
+    let own = holder.lease.as_ref().and_then(|lease| lease.upstream.as_deref());
+    let (offer, asked) = offers.route(own, &envelope.model)?;
+    let model = match offer.resolve(asked).await {
+        Ok(Resolved::Model(model)) => model,
+        Ok(Resolved::Unknown) => {
+            let message = format!("The upstream {} has no model {asked:?}; see /v1/models.", offer.name);
+            return Err(ApiError::new(ErrorKind::NotFound, &message));
+        }
+        Err(error) => return Err(refused(holder, offer, error)),
+    };
+    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas);
+    let call = UpstreamCall {
+        body: envelope.with_model(body, &model),
+        model,
+        stream: envelope.stream,
+        version: parts.headers.get("anthropic-version").cloned(),
+        betas,
+        beta_endpoint: parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "beta=true")),
+    };
+    Ok(Routed { offer: Arc::clone(offer), call })
 }
 
 /// `POST /v1/messages`, streaming or not.
@@ -84,45 +127,53 @@ async fn messages(
     parts: &Parts,
     body: Bytes,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let envelope = RequestEnvelope::read(&body)?;
     let in_flight = shared.count_in();
-    let mut meter = Meter::start(Arc::clone(holder));
-    let call = UpstreamCall {
-        body,
-        model: envelope.model,
-        stream: envelope.stream,
-        version: parts.headers.get("anthropic-version").cloned(),
-        betas: betas(&parts.headers),
-        beta_endpoint: parts.uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "beta=true")),
-    };
-
     let answering = async {
-        let answer = shared.upstream.messages(call).await?;
+        let Routed { offer, call } = route(shared, holder, parts, body).await?;
+        let mut meter = Meter::start(Arc::clone(holder));
+        let failed = |error| refused(holder, &offer, error);
+        let answer = offer.upstream.messages(call).await.map_err(failed)?;
         let body = match answer.body {
             AnswerBody::Whole(body) => {
                 meter.see_body(&body);
-                Either::Left(Full::new(body))
+                Either::Left(Full::new(envelope::renamed(&body, model_id::agent_form).unwrap_or(body)))
             }
             AnswerBody::Events(events) => {
-                let upstream = Arc::clone(&shared.upstream);
-                Either::Right(Relay::begin(events, upstream, meter, holder.ended.clone(), in_flight).await?)
+                let upstream = Arc::clone(&offer.upstream);
+                let relay = Relay::begin(events, upstream, meter, holder.ended.clone(), in_flight).await;
+                Either::Right(relay.map_err(failed)?)
             }
         };
-        Ok((answer.headers, body))
+        Ok(respond(answer.headers, body))
     };
     // Dropping the call is what cancels it upstream, here as when the client leaves.
-    let (headers, body) = match holder.ended.run_until_cancelled(answering).await {
-        None => {
-            return Err(ApiError::with_status(http::StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Api, relay::ENDED));
-        }
-        Some(Ok(answer)) => answer,
-        Some(Err(error)) => {
-            let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
-            tracing::warn!(session, chat, upstream = shared.upstream.name(), %error, "the upstream call failed");
-            return Err(relay::refusal(error));
+    holder.ended.run_until_cancelled(answering).await.unwrap_or_else(|| Err(ended()))
+}
+
+/// `POST /v1/messages/count_tokens`.
+async fn count_tokens(
+    shared: &Shared,
+    holder: &Arc<Holder>,
+    parts: &Parts,
+    body: Bytes,
+) -> Result<Response<ResponseBody>, ApiError> {
+    let _in_flight = shared.count_in();
+    let answering = async {
+        let Routed { offer, call } = route(shared, holder, parts, body).await?;
+        let call = UpstreamCall { stream: false, ..call };
+        let answer = offer.upstream.count_tokens(call).await.map_err(|error| refused(holder, &offer, error))?;
+        match answer.body {
+            AnswerBody::Whole(body) => Ok(respond(answer.headers, Either::Left(Full::new(body)))),
+            AnswerBody::Events(_) => {
+                let reason = "a count was asked for and a stream came".to_owned();
+                Err(refused(holder, &offer, UpstreamError::Unintelligible { reason }))
+            }
         }
     };
+    holder.ended.run_until_cancelled(answering).await.unwrap_or_else(|| Err(ended()))
+}
 
+fn respond(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
     let content_type = match &body {
         Either::Left(_) => "application/json",
         Either::Right(_) => "text/event-stream",
@@ -133,18 +184,18 @@ async fn messages(
     if content_type == "text/event-stream" {
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    Ok(response)
+    response
 }
 
-fn betas(headers: &HeaderMap) -> Vec<String> {
-    headers
-        .get_all("anthropic-beta")
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|beta| beta.trim().to_owned())
-        .filter(|beta| !beta.is_empty())
-        .collect()
+/// What the client is told about a failed call; the log is told whose it was.
+fn refused(holder: &Holder, offer: &Offer, error: UpstreamError) -> ApiError {
+    let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
+    tracing::warn!(session, chat, upstream = offer.name, %error, "the upstream call failed");
+    relay::refusal(error)
+}
+
+fn ended() -> ApiError {
+    ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Api, relay::ENDED)
 }
 
 /// Reads the whole body, up to the limit.

@@ -11,13 +11,15 @@ use uuid::Uuid;
 use crate::auth::Nonce;
 use crate::usage::{UsageCell, UsageTotals};
 
-/// What an agent process is registered for. The gateway reads none of it; it is carried for logs and attribution.
+/// What an agent process is registered for. Session and chat are carried for logs and attribution only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The session that the process works for.
     pub session: String,
     /// The chat of that session.
     pub chat: String,
+    /// The upstream for models that do not name one; the gateway's default if absent.
+    pub upstream: Option<String>,
 }
 
 /// A registered caller. Dropping it makes its bearer worthless and ends the calls that still use it.

@@ -1,4 +1,4 @@
-//! The loopback gateway: speaks the Anthropic Messages API to agents and calls one configured upstream.
+//! The loopback gateway: speaks the Anthropic Messages API to agents and calls the configured upstreams.
 //!
 //! An agent process gets a bearer that is worth something only here and only while the process is registered; the
 //! upstream's own credential never leaves this crate. One request goes this way:
@@ -13,24 +13,36 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod betas;
+mod catalogue;
+mod credential;
 mod envelope;
 mod error;
 mod gateway;
 mod handler;
 mod lease;
+mod model_id;
 mod models;
 mod observe;
 mod relay;
 mod server;
 mod sse;
 mod upstream;
+mod upstreams;
 mod usage;
 
+pub use betas::ALLOWED_BETAS;
+pub use catalogue::Model;
+pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential};
 pub use gateway::{Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};
-pub use models::Model;
 pub use observe::{ObservedRequest, RequestLog, RequestObserver};
-pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, Credential};
+pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
+pub use upstream::http::Timeouts;
 pub use upstream::scripted::ScriptedUpstream;
-pub use upstream::{AnswerBody, EventBytes, Refusal, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError};
+pub use upstream::{
+    AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,
+    UpstreamError, UpstreamModel,
+};
+pub use upstreams::{NamedUpstream, Upstreams, UpstreamsError};
 pub use usage::UsageTotals;

@@ -6,6 +6,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -18,9 +19,11 @@ use hyper::body::{Body, Frame};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use uuid::Uuid;
 
+use crate::envelope;
 use crate::error::{self, ApiError, ErrorKind};
 use crate::gateway::InFlight;
-use crate::sse::EventSplitter;
+use crate::model_id;
+use crate::sse::{self, EventSplitter};
 use crate::upstream::{EventBytes, Refusal, Upstream, UpstreamError};
 use crate::usage::Meter;
 
@@ -138,10 +141,18 @@ impl Watch {
     fn pass(&mut self, chunk: Bytes) -> Result<Bytes, UpstreamError> {
         let Self { splitter, upstream, meter, begun, finished, early_error } = self;
         let mut failed = false;
+        let mut at = 0;
+        let mut renamed: Option<(Range<usize>, Bytes)> = None;
         let whole = splitter.push(chunk, |event| {
+            let span = at..at + event.len();
+            at = span.end;
             let Some(name) = event.name() else { return };
             match name {
-                b"message_start" => meter.see_start(event),
+                b"message_start" => {
+                    meter.see_start(event);
+                    renamed = envelope::renamed(&event.data(), model_id::agent_form)
+                        .map(|json| (span, sse::frame("message_start", &json)));
+                }
                 b"message_delta" => meter.see_delta(event),
                 b"message_stop" => *finished = true,
                 b"error" => {
@@ -155,6 +166,13 @@ impl Watch {
             *begun = true;
         });
         let whole = whole.map_err(|error| UpstreamError::Unintelligible { reason: error.to_string() })?;
+        let whole = match renamed {
+            Some((span, event)) => {
+                let (before, after) = (whole.slice(..span.start), whole.slice(span.end..));
+                [before, event, after].concat().into()
+            }
+            None => whole,
+        };
         Ok(if failed { upstream.redact(whole) } else { whole })
     }
 }
@@ -169,6 +187,7 @@ pub(crate) fn refusal(failure: UpstreamError) -> ApiError {
             let body = if is_envelope { body } else { error::envelope(kind, &message) };
             ApiError::passed_on(status, headers, body)
         }
+        UpstreamError::NoCredential { .. } => ApiError::new(kind, &message),
         UpstreamError::TimedOut => ApiError::with_status(StatusCode::GATEWAY_TIMEOUT, kind, &message),
         UpstreamError::Internal { .. } => ApiError::with_status(StatusCode::INTERNAL_SERVER_ERROR, kind, &message),
         UpstreamError::Unreachable { .. } | UpstreamError::BrokenOff { .. } | UpstreamError::Unintelligible { .. } => {
@@ -181,6 +200,7 @@ pub(crate) fn refusal(failure: UpstreamError) -> ApiError {
 fn describe(failure: &UpstreamError) -> (ErrorKind, String) {
     match failure {
         UpstreamError::Refused(refusal) => (ErrorKind::of_status(refusal.status), format!("Upstream: {failure}.")),
+        UpstreamError::NoCredential { .. } => (ErrorKind::Authentication, format!("Upstream: {failure}.")),
         UpstreamError::TimedOut => (ErrorKind::Timeout, format!("Upstream: {failure}.")),
         UpstreamError::Internal { reason } => {
             let id = Uuid::new_v4();

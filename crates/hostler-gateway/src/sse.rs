@@ -112,6 +112,11 @@ pub(crate) struct Event<'a> {
 }
 
 impl<'a> Event<'a> {
+    /// How many bytes it takes, its end included.
+    pub(crate) fn len(self) -> usize {
+        self.raw.len()
+    }
+
     /// The value of the `event` field; nothing for comments, blank lines and unnamed events.
     pub(crate) fn name(self) -> Option<&'a [u8]> {
         self.fields(b"event").next()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hostler_cli::{HostOptions, LaunchError, UpstreamChoice};
 use hostler_driver::Endpoint;
 use hostler_engine::{Lease, ModelGateway, ModelInfo};
-use hostler_gateway::{AnthropicConfig, AnthropicUpstream, Credential, Gateway, ScriptedUpstream, Upstream};
+use hostler_gateway::{AnthropicConfig, AnthropicUpstream, FixedCredential, Gateway, ScriptedUpstream, Upstream};
 use url::Url;
 
 /// Where the Messages API is when nobody says otherwise.
@@ -19,14 +19,14 @@ impl ModelGateway for Port {
         let info = |model: hostler_gateway::Model| ModelInfo {
             id: model.id,
             name: model.name,
-            context_window: None,
-            max_output: None,
+            context_window: model.context_window,
+            max_output: model.max_output,
         };
         self.0.models().into_iter().map(info).collect()
     }
 
     fn lease(&self, session: &str, chat: &str) -> Lease {
-        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned() };
+        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream: None };
         let registration = self.0.register(lease);
         let endpoint = Endpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
         Lease::new(endpoint, registration)
@@ -43,8 +43,8 @@ pub(crate) fn upstream(options: &HostOptions) -> Result<Arc<dyn Upstream>, Launc
                 .ok()
                 .filter(|url| matches!(url.scheme(), "http" | "https"))
                 .ok_or_else(|| LaunchError::Other(format!("{url:?} is not an http address; check --upstream-url.")))?;
-            let credential = options.upstream_key.clone().map(Credential::ApiKey);
-            Ok(Arc::new(AnthropicUpstream::new(AnthropicConfig::new(base_url, credential))))
+            let credential = Arc::new(FixedCredential(options.upstream_key.clone()));
+            Ok(Arc::new(AnthropicUpstream::new(AnthropicConfig { credential, ..AnthropicConfig::new(base_url) })))
         }
         other @ (UpstreamChoice::Copilot | UpstreamChoice::OpenAi) => {
             let sentence = format!("The {other} upstream is not there yet; use anthropic or scripted.");

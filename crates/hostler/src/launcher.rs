@@ -15,7 +15,7 @@ use hostler_cli::{
 };
 use hostler_driver::Installer;
 use hostler_engine::{Engine, EngineConfig, StoreOptions};
-use hostler_gateway::{Gateway, GatewayConfig};
+use hostler_gateway::{Gateway, GatewayConfig, Upstreams};
 use hostler_process::SupervisorCommand;
 
 use crate::{agent, gateway};
@@ -63,7 +63,8 @@ async fn launch(
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
     let driver = driver(environment, installer, &options)?;
-    let gateway = Gateway::start(GatewayConfig::new(gateway::upstream(&options)?)).await.map_err(other)?;
+    let gateway =
+        Gateway::start(GatewayConfig::new(Upstreams::only(gateway::upstream(&options)?))).await.map_err(other)?;
     let gateway = Arc::new(gateway);
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {

@@ -1,35 +1,32 @@
 //! Any server that speaks the Messages API: requests and events pass as bytes, the credential is added here.
 
-mod retry;
-
 use std::fmt;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, TryStreamExt};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
-use reqwest::{Client, RequestBuilder, Response, redirect};
-use secrecy::{ExposeSecret, SecretString};
-use url::{Host, Url};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use reqwest::RequestBuilder;
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+use url::Url;
 
-use super::{AnswerBody, Refusal, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError};
+use super::http::{self as over_http, HttpClient, Timeouts};
+use super::{Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel};
+use crate::credential::{CredentialSource, FixedCredential};
 
-/// More of an error body is not read.
-const MAX_ERROR_BYTES: usize = 1024 * 1024;
-/// Headers of an answer that reach the client.
-const PASSED_HEADERS: [HeaderName; 3] =
-    [header::RETRY_AFTER, HeaderName::from_static("request-id"), HeaderName::from_static("x-should-retry")];
-const USER_AGENT: &str = concat!("hostler-gateway/", env!("CARGO_PKG_VERSION"));
+/// The version that our own calls, for which no client said one, are made with.
+const VERSION: &str = "2023-06-01";
 
-/// How the upstream knows us.
-#[derive(Debug, Clone)]
-pub enum Credential {
-    /// Sent as `x-api-key`.
-    ApiKey(SecretString),
-    /// Sent as `authorization: Bearer …`.
-    Bearer(SecretString),
+/// How the credential is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CredentialHeader {
+    /// As `x-api-key`.
+    #[default]
+    ApiKey,
+    /// As `authorization: Bearer …`.
+    Bearer,
 }
 
 /// How to reach a Messages API server.
@@ -37,23 +34,23 @@ pub enum Credential {
 pub struct AnthropicConfig {
     /// What stands before `/v1/messages`.
     pub base_url: Url,
-    /// Absent for servers that need none.
-    pub credential: Option<Credential>,
-    /// How long a connection may take to come about.
-    pub connect_timeout: Duration,
-    /// How long the upstream may be silent, before its answer and within it.
-    pub silence_timeout: Duration,
+    /// Where the credential comes from.
+    pub credential: Arc<dyn CredentialSource>,
+    /// How it is sent.
+    pub credential_header: CredentialHeader,
+    /// How long the server may take.
+    pub timeouts: Timeouts,
 }
 
 impl AnthropicConfig {
-    /// The usual limits: 10 s to connect, 10 min of silence (a long answer without streaming is silent as long).
+    /// A server that needs no credential, with the usual limits.
     #[must_use]
-    pub fn new(base_url: Url, credential: Option<Credential>) -> Self {
+    pub fn new(base_url: Url) -> Self {
         Self {
             base_url,
-            credential,
-            connect_timeout: Duration::from_secs(10),
-            silence_timeout: Duration::from_secs(600),
+            credential: Arc::new(FixedCredential::default()),
+            credential_header: CredentialHeader::default(),
+            timeouts: Timeouts::default(),
         }
     }
 }
@@ -61,200 +58,143 @@ impl AnthropicConfig {
 /// The URL may hold a password: only its host is shown.
 impl fmt::Debug for AnthropicConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnthropicConfig").field("host", &self.base_url.host_str()).finish_non_exhaustive()
+        f.debug_struct("AnthropicConfig")
+            .field("host", &self.base_url.host_str())
+            .field("credential", &self.credential)
+            .finish_non_exhaustive()
     }
 }
 
 /// The upstream for any Messages API server.
+#[derive(Debug)]
 pub struct AnthropicUpstream {
-    config: AnthropicConfig,
-    /// Made at the first call: reading the system's certificates is not for the start of the host.
-    client: OnceLock<Client>,
+    http: HttpClient,
+    credential: Arc<dyn CredentialSource>,
+    credential_header: CredentialHeader,
 }
 
 impl AnthropicUpstream {
     /// An upstream that has not connected yet.
     #[must_use]
     pub fn new(config: AnthropicConfig) -> Self {
-        Self { config, client: OnceLock::new() }
+        Self {
+            http: HttpClient::new(config.base_url, config.timeouts),
+            credential: config.credential,
+            credential_header: config.credential_header,
+        }
     }
 
-    fn client(&self) -> Result<&Client, UpstreamError> {
-        if let Some(client) = self.client.get() {
-            return Ok(client);
+    fn request(&self, method: Method, path: &[&str], query: &[(&str, &str)]) -> Result<RequestBuilder, UpstreamError> {
+        let mut headers = HeaderMap::new();
+        if let Some(secret) = self.credential.current()? {
+            match self.credential_header {
+                CredentialHeader::ApiKey => {
+                    headers.insert("x-api-key", over_http::secret_value(secret.expose_secret())?);
+                }
+                CredentialHeader::Bearer => {
+                    let bearer = format!("Bearer {}", secret.expose_secret());
+                    headers.insert(header::AUTHORIZATION, over_http::secret_value(&bearer)?);
+                }
+            }
         }
-        let mut builder = Client::builder()
-            .user_agent(USER_AGENT)
-            .tcp_nodelay(true)
-            .connect_timeout(self.config.connect_timeout)
-            .read_timeout(self.config.silence_timeout)
-            // A redirect would carry the key to wherever it points.
-            .redirect(redirect::Policy::none());
-        if is_loopback(&self.config.base_url) {
-            builder = builder.no_proxy();
-        }
-        let client = builder.build().map_err(|error| UpstreamError::Internal { reason: reason(error) })?;
-        Ok(self.client.get_or_init(|| client))
+        Ok(self.http.request(method, path, query)?.headers(headers))
     }
 
-    fn request(&self, call: &UpstreamCall) -> Result<RequestBuilder, UpstreamError> {
-        let mut url = self.config.base_url.clone();
-        url.path_segments_mut()
-            .map_err(|()| UpstreamError::Internal { reason: "the upstream's URL cannot have a path".to_owned() })?
-            .pop_if_empty()
-            .extend(["v1", "messages"]);
-        url.set_query(call.beta_endpoint.then_some("beta=true"));
-
+    /// One try of a client's request.
+    async fn post(&self, path: &[&str], call: &UpstreamCall) -> Result<UpstreamAnswer, UpstreamError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(version) = &call.version {
             headers.insert("anthropic-version", version.clone());
         }
         if !call.betas.is_empty() {
-            headers.insert("anthropic-beta", header_value(&call.betas.join(","), "anthropic-beta")?);
+            headers.insert("anthropic-beta", over_http::header_value(&call.betas.join(","), "anthropic-beta")?);
         }
-        match &self.config.credential {
-            None => {}
-            Some(Credential::ApiKey(key)) => {
-                headers.insert("x-api-key", secret_value(key.expose_secret())?);
-            }
-            Some(Credential::Bearer(token)) => {
-                headers.insert(header::AUTHORIZATION, secret_value(&format!("Bearer {}", token.expose_secret()))?);
-            }
-        }
-        Ok(self.client()?.post(url).headers(headers).body(call.body.clone()))
+        let query: &[(&str, &str)] = if call.beta_endpoint { &[("beta", "true")] } else { &[] };
+        let request = self.request(Method::POST, path, query)?.headers(headers).body(call.body.clone());
+        over_http::answer(self.send(request).await?, call.stream).await
     }
 
-    /// One try.
-    async fn attempt(&self, call: &UpstreamCall) -> Result<UpstreamAnswer, UpstreamError> {
-        let response = self.request(call)?.send().await.map_err(failure)?;
-        let status = response.status();
-        if status.is_redirection() {
-            let reason = format!("it redirects (status {status}), which is not followed");
-            return Err(UpstreamError::Unintelligible { reason });
+    async fn send(&self, request: RequestBuilder) -> Result<reqwest::Response, UpstreamError> {
+        let sent = over_http::send(request, |body| self.redact(body)).await;
+        if let Err(UpstreamError::Refused(refusal)) = &sent
+            && refusal.status == StatusCode::UNAUTHORIZED
+        {
+            self.credential.refused();
         }
-        let headers = passed_headers(response.headers());
-        if !status.is_success() {
-            let body = self.redact(error_body(response).await);
-            return Err(UpstreamError::from(Refusal { status, headers, body }));
-        }
-        let body = if call.stream {
-            if !is_event_stream(response.headers()) {
-                let reason = "a stream was asked for and something else came".to_owned();
-                return Err(UpstreamError::Unintelligible { reason });
-            }
-            AnswerBody::Events(response.bytes_stream().map_err(failure).boxed())
-        } else {
-            AnswerBody::Whole(response.bytes().await.map_err(failure)?)
-        };
-        Ok(UpstreamAnswer { headers, body })
+        sent
     }
+
+    /// Every page of the list, which is sorted by the server.
+    async fn list(&self) -> Result<Vec<UpstreamModel>, UpstreamError> {
+        let mut models = Vec::new();
+        let mut after: Option<String> = None;
+        for _ in 0..MAX_PAGES {
+            let mut query = vec![("limit", "1000")];
+            query.extend(after.as_deref().map(|after| ("after_id", after)));
+            let request = self.request(Method::GET, &["v1", "models"], &query)?.header("anthropic-version", VERSION);
+            let body = over_http::whole(self.send(request).await?).await?;
+            let page: Page = serde_json::from_slice(&body)
+                .map_err(|error| UpstreamError::Unintelligible { reason: format!("its list of models: {error}") })?;
+            models.extend(page.data.into_iter().map(|listed| UpstreamModel {
+                name: listed.display_name.unwrap_or_else(|| listed.id.clone()),
+                id: listed.id,
+                context_window: listed.max_input_tokens,
+                max_output: listed.max_tokens,
+            }));
+            after = page.last_id.filter(|_| page.has_more);
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(models)
+    }
+}
+
+/// A list that goes on for longer is not read to its end.
+const MAX_PAGES: usize = 20;
+
+#[derive(Deserialize)]
+struct Page {
+    data: Vec<Listed>,
+    #[serde(default)]
+    has_more: bool,
+    last_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    display_name: Option<String>,
+    max_input_tokens: Option<u64>,
+    max_tokens: Option<u64>,
 }
 
 impl Upstream for AnthropicUpstream {
-    fn name(&self) -> &str {
+    fn kind(&self) -> &'static str {
         "anthropic"
     }
 
+    fn manners(&self) -> Manners {
+        Manners { betas: Betas::All, unknown_models: UnknownModels::RefuseIfListed }
+    }
+
     fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
-        async move {
-            let start = Instant::now();
-            let mut retries = 0;
-            loop {
-                let error = match self.attempt(&call).await {
-                    Ok(answer) => return Ok(answer),
-                    Err(error) => error,
-                };
-                let Some(pause) = retry::pause(&error, retries, start.elapsed()) else {
-                    return Err(error);
-                };
-                tracing::info!(%error, ?pause, "the upstream call is tried again");
-                tokio::time::sleep(pause).await;
-                retries += 1;
-            }
-        }
-        .boxed()
+        async move { over_http::with_retries(|| self.post(&["v1", "messages"], &call)).await }.boxed()
+    }
+
+    fn count_tokens(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+        async move { over_http::with_retries(|| self.post(&["v1", "messages", "count_tokens"], &call)).await }.boxed()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
+        self.list().boxed()
     }
 
     fn redact(&self, text: Bytes) -> Bytes {
-        let secret = match &self.config.credential {
-            Some(Credential::ApiKey(secret) | Credential::Bearer(secret)) => secret.expose_secret(),
-            None => return text,
-        };
-        match std::str::from_utf8(&text) {
-            Ok(quoting) if !secret.is_empty() && quoting.contains(secret) => {
-                quoting.replace(secret, "[redacted]").into()
-            }
-            _ => text,
+        match self.credential.current() {
+            Ok(Some(secret)) => super::redact(text, &secret),
+            Ok(None) | Err(_) => text,
         }
     }
-}
-
-impl fmt::Debug for AnthropicUpstream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("AnthropicUpstream").field(&self.config).finish()
-    }
-}
-
-fn header_value(text: &str, what: &str) -> Result<HeaderValue, UpstreamError> {
-    HeaderValue::from_str(text)
-        .map_err(|_| UpstreamError::Internal { reason: format!("{what} holds characters that no header can carry") })
-}
-
-fn secret_value(text: &str) -> Result<HeaderValue, UpstreamError> {
-    let mut value = header_value(text, "the upstream's credential")?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
-
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
-}
-
-fn passed_headers(headers: &HeaderMap) -> HeaderMap {
-    PASSED_HEADERS.iter().filter_map(|name| Some((name.clone(), headers.get(name)?.clone()))).collect()
-}
-
-/// What could be read of an error's body; it is only told to people, so a part is better than nothing.
-async fn error_body(mut response: Response) -> Bytes {
-    let mut body = BytesMut::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        if body.len() + chunk.len() > MAX_ERROR_BYTES {
-            break;
-        }
-        body.extend_from_slice(&chunk);
-    }
-    body.freeze()
-}
-
-fn failure(error: reqwest::Error) -> UpstreamError {
-    if error.is_timeout() {
-        UpstreamError::TimedOut
-    } else if error.is_connect() {
-        UpstreamError::Unreachable { reason: reason(error) }
-    } else {
-        UpstreamError::BrokenOff { reason: reason(error) }
-    }
-}
-
-/// The error's innermost cause, which is the part that helps; the URL is left out, since it may hold a password.
-fn reason(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut cause: &dyn std::error::Error = &error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

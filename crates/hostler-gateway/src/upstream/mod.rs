@@ -2,12 +2,19 @@
 
 use std::fmt;
 
+use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use http::{HeaderMap, HeaderValue, StatusCode};
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::credential::CredentialError;
+use crate::error::{self, ErrorKind};
 
 pub(crate) mod anthropic;
+pub(crate) mod http;
+mod retry;
 pub(crate) mod scripted;
 
 /// Server-sent events as bytes, chunked in any way.
@@ -17,16 +24,73 @@ pub type EventBytes = BoxStream<'static, Result<Bytes, UpstreamError>>;
 ///
 /// Dropping the future or the event stream cancels the call; an implementation keeps nothing running behind it.
 pub trait Upstream: Send + Sync {
-    /// A short name for logs.
-    fn name(&self) -> &str;
+    /// What kind of upstream this is, in the word that settings use.
+    fn kind(&self) -> &'static str;
+
+    /// How requests must look that it is sent.
+    fn manners(&self) -> Manners;
 
     /// Answers one request. The error is what the client is told if nothing has been streamed yet.
     fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>>;
+
+    /// Counts the tokens of a request that is not made. The answer is whole.
+    fn count_tokens(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+        let _not_asked = call;
+        let kind = self.kind();
+        async move { Err(cannot_count(kind)) }.boxed()
+    }
+
+    /// The models that it serves, under its own ids.
+    fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>>;
 
     /// Takes the upstream's credential out of what it says about an error.
     fn redact(&self, text: Bytes) -> Bytes {
         text
     }
+}
+
+/// How requests must look that an upstream is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manners {
+    /// Which betas it is told.
+    pub betas: Betas,
+    /// What becomes of a request for a model that it does not list.
+    pub unknown_models: UnknownModels,
+}
+
+/// Which entries of `anthropic-beta` an upstream is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Betas {
+    /// All of them.
+    All,
+    /// Those that the configuration allows.
+    Allowed,
+    /// None.
+    None,
+}
+
+/// What becomes of a request for a model that the upstream does not list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownModels {
+    /// It is refused; without a list no request is made.
+    Refuse,
+    /// It is refused if the list is known, and made otherwise.
+    RefuseIfListed,
+    /// It is made: the upstream takes any model.
+    Take,
+}
+
+/// A model as its upstream lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamModel {
+    /// The upstream's own id.
+    pub id: String,
+    /// The name for people.
+    pub name: String,
+    /// How many tokens it can read, if the upstream says so.
+    pub context_window: Option<u64>,
+    /// How many tokens it can write, if the upstream says so.
+    pub max_output: Option<u64>,
 }
 
 /// A checked request. Of the client's headers only what stands here reaches an upstream.
@@ -101,6 +165,12 @@ pub enum UpstreamError {
         /// What is wrong with it.
         reason: String,
     },
+    /// There is no credential to call it with.
+    #[error("{reason}")]
+    NoCredential {
+        /// What to do about it.
+        reason: String,
+    },
     /// Our own fault.
     #[error("the gateway could not make the call: {reason}")]
     Internal {
@@ -117,6 +187,12 @@ pub struct Refusal {
     pub headers: HeaderMap,
     /// The body, passed on if it is an error envelope.
     pub body: Bytes,
+}
+
+impl From<CredentialError> for UpstreamError {
+    fn from(error: CredentialError) -> Self {
+        Self::NoCredential { reason: error.to_string() }
+    }
 }
 
 impl From<Refusal> for UpstreamError {
@@ -138,5 +214,21 @@ impl fmt::Debug for Refusal {
             .field("status", &self.status)
             .field("body", &format_args!("{} bytes", self.body.len()))
             .finish_non_exhaustive()
+    }
+}
+
+/// What an upstream says that has no way to count tokens.
+fn cannot_count(kind: &str) -> UpstreamError {
+    let message = format!("The {kind} upstream cannot count tokens.");
+    let body = error::envelope(ErrorKind::Api, &message);
+    Refusal { status: StatusCode::NOT_IMPLEMENTED, headers: HeaderMap::new(), body }.into()
+}
+
+/// Takes a secret out of a text.
+pub(crate) fn redact(text: Bytes, secret: &SecretString) -> Bytes {
+    let secret = secret.expose_secret();
+    match std::str::from_utf8(&text) {
+        Ok(quoting) if !secret.is_empty() && quoting.contains(secret) => quoting.replace(secret, "[redacted]").into(),
+        _ => text,
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hostler_gateway::{AnthropicConfig, AnthropicUpstream, Credential};
+use hostler_gateway::{AnthropicConfig, AnthropicUpstream, CredentialHeader, FixedCredential, Timeouts};
 use serde_json::json;
 
 use crate::support::{Fixture, KEY, Reply, TestUpstream, error, event, events, names, parse, request, short_message};
@@ -62,7 +62,7 @@ async fn the_request_reaches_the_upstream_with_its_own_headers_only() {
 #[tokio::test]
 async fn a_bearer_credential_is_sent_as_one() {
     let upstream = TestUpstream::start([json_reply(200, MESSAGE)]).await;
-    let config = AnthropicConfig { credential: Some(Credential::Bearer(KEY.into())), ..upstream.config() };
+    let config = AnthropicConfig { credential_header: CredentialHeader::Bearer, ..upstream.config() };
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
     fixture.whole("hi").await;
     let [received] = upstream.received().try_into().unwrap();
@@ -234,7 +234,7 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
     };
-    let config = AnthropicConfig::new(format!("http://user:planted-password@{gone}").parse().unwrap(), None);
+    let config = AnthropicConfig::new(format!("http://user:planted-password@{gone}").parse().unwrap());
     assert!(!format!("{config:?}").contains("planted"));
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
@@ -245,7 +245,10 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
 #[tokio::test]
 async fn a_silent_upstream_is_a_gateway_timeout() {
     let upstream = TestUpstream::start([Reply::Silence]).await;
-    let config = AnthropicConfig { silence_timeout: Duration::from_millis(20), ..upstream.config() };
+    let config = AnthropicConfig {
+        timeouts: Timeouts { silence: Duration::from_millis(20), ..Timeouts::default() },
+        ..upstream.config()
+    };
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
     let (status, kind, _) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (504, "timeout_error"));
@@ -255,7 +258,8 @@ async fn a_silent_upstream_is_a_gateway_timeout() {
 #[tokio::test]
 async fn a_failure_of_our_own_is_told_by_its_id_only() {
     let upstream = TestUpstream::start([]).await;
-    let config = AnthropicConfig { credential: Some(Credential::ApiKey("planted\nkey".into())), ..upstream.config() };
+    let config =
+        AnthropicConfig { credential: Arc::new(FixedCredential(Some("planted\nkey".into()))), ..upstream.config() };
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
     let (status, kind, message) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (500, "api_error"));

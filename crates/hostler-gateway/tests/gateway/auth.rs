@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use hostler_gateway::{Gateway, GatewayConfig, ScriptedUpstream};
+use hostler_gateway::{Gateway, GatewayConfig, ScriptedUpstream, Upstreams};
 use secrecy::ExposeSecret;
 
 use crate::support::{Fixture, TestUpstream, client, error, lease, request};
@@ -55,7 +55,8 @@ async fn a_revoked_bearer_is_unknown() {
 
 #[tokio::test]
 async fn any_id_is_served_where_registration_is_not_required() {
-    let config = GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(Arc::new(ScriptedUpstream)) };
+    let config =
+        GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(Upstreams::only(Arc::new(ScriptedUpstream))) };
     let gateway = Gateway::start(config).await.unwrap();
     let registration = gateway.register(lease());
     let (nonce, _) = registration.bearer().expose_secret().split_once('.').unwrap();

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use futures::future::{self, BoxFuture};
 use futures::{FutureExt, StreamExt, stream};
-use hostler_gateway::{AnswerBody, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError};
+use hostler_gateway::{
+    AnswerBody, Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel,
+};
 use http::HeaderMap;
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -137,8 +139,16 @@ struct Chatterbox {
 const CHATTER_BYTES: usize = 96 << 20;
 
 impl Upstream for Chatterbox {
-    fn name(&self) -> &str {
+    fn kind(&self) -> &'static str {
         "chatterbox"
+    }
+
+    fn manners(&self) -> Manners {
+        Manners { betas: Betas::All, unknown_models: UnknownModels::Take }
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
+        future::ready(Ok(Vec::new())).boxed()
     }
 
     fn messages(&self, _: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use hostler_gateway::{AnthropicUpstream, GatewayConfig};
+use hostler_gateway::{AnthropicUpstream, GatewayConfig, Upstreams};
 use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -73,7 +73,7 @@ async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
         upstream.config()
     ));
     shown.push_str(&format!("{:?}", upstream.config().credential));
-    shown.push_str(&format!("{:?} {:?}", fixture.log, GatewayConfig::new(Arc::new(own_upstream))));
+    shown.push_str(&format!("{:?} {:?}", fixture.log, GatewayConfig::new(Upstreams::only(Arc::new(own_upstream)))));
     fixture.gateway.stop().await;
 
     let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();

@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures::Stream;
 use hostler_gateway::{
-    AnthropicConfig, AnthropicUpstream, Credential, Gateway, GatewayConfig, Lease, Registration, RequestLog,
-    ScriptedUpstream, Upstream,
+    AnthropicConfig, AnthropicUpstream, FixedCredential, Gateway, GatewayConfig, Lease, Registration, RequestLog,
+    ScriptedUpstream, Upstream, Upstreams,
 };
 use http::{HeaderMap, Response, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
@@ -44,7 +44,7 @@ impl Fixture {
 
     pub(crate) async fn with(upstream: Arc<dyn Upstream>) -> Self {
         let log = Arc::new(RequestLog::with_capacity(8));
-        let config = GatewayConfig { observer: Some(log.clone()), ..GatewayConfig::new(upstream) };
+        let config = GatewayConfig { observer: Some(log.clone()), ..GatewayConfig::new(Upstreams::only(upstream)) };
         let gateway = Gateway::start(config).await.unwrap();
         let registration = gateway.register(lease());
         Self { gateway, registration, log, client: client() }
@@ -75,7 +75,7 @@ impl Fixture {
 }
 
 pub(crate) fn lease() -> Lease {
-    Lease { session: "claude:/one".to_owned(), chat: "default".to_owned() }
+    Lease { session: "claude:/one".to_owned(), chat: "default".to_owned(), upstream: None }
 }
 
 pub(crate) fn client() -> reqwest::Client {
@@ -207,7 +207,10 @@ impl TestUpstream {
     }
 
     pub(crate) fn config(&self) -> AnthropicConfig {
-        AnthropicConfig::new(self.url.clone(), Some(Credential::ApiKey(KEY.into())))
+        AnthropicConfig {
+            credential: Arc::new(FixedCredential(Some(KEY.into()))),
+            ..AnthropicConfig::new(self.url.clone())
+        }
     }
 
     pub(crate) fn received(&self) -> Vec<Received> {

@@ -21,7 +21,11 @@ use self::message::MessageId;
 use self::performance::{Performance, Step};
 use self::script::{Act, Script};
 use self::writer::{EventWriter, Head, WholeWriter};
-use super::{AnswerBody, EventBytes, Refusal, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError};
+use super::{
+    AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,
+    UpstreamError, UpstreamModel,
+};
+use crate::catalogue;
 use crate::error::{self, ErrorKind};
 
 /// The upstream that needs no network: see `docs/scripted-model.md`.
@@ -29,8 +33,23 @@ use crate::error::{self, ErrorKind};
 pub struct ScriptedUpstream;
 
 impl Upstream for ScriptedUpstream {
-    fn name(&self) -> &str {
+    fn kind(&self) -> &'static str {
         "scripted"
+    }
+
+    fn manners(&self) -> Manners {
+        Manners { betas: Betas::All, unknown_models: UnknownModels::Take }
+    }
+
+    /// Agents derive thinking and limits from the name, so it offers real ones.
+    fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
+        std::future::ready(Ok(catalogue::bundled())).boxed()
+    }
+
+    fn count_tokens(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+        let body = format!("{{\"input_tokens\":{}}}", writer::tokens(call.body.len()));
+        let answer = UpstreamAnswer { headers: HeaderMap::new(), body: AnswerBody::Whole(body.into()) };
+        std::future::ready(Ok(answer)).boxed()
     }
 
     fn messages(&self, call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {

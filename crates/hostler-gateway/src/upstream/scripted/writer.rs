@@ -44,7 +44,7 @@ impl Head {
 }
 
 /// A token is four bytes, rounded up: plausible, and everybody can check it.
-fn tokens(bytes: usize) -> u64 {
+pub(super) fn tokens(bytes: usize) -> u64 {
     u64::try_from(bytes.div_ceil(4)).unwrap_or(u64::MAX)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header;
 
-use super::super::UpstreamError;
+use super::UpstreamError;
 
 const MAX_RETRIES: u32 = 2;
 /// All tries and pauses together.
@@ -37,6 +37,7 @@ pub(super) fn pause(error: &UpstreamError, retries: u32, spent: Duration) -> Opt
         UpstreamError::TimedOut
         | UpstreamError::BrokenOff { .. }
         | UpstreamError::Unintelligible { .. }
+        | UpstreamError::NoCredential { .. }
         | UpstreamError::Internal { .. } => return None,
     };
     (spent + pause < BUDGET).then_some(pause)
@@ -47,7 +48,7 @@ mod tests {
     use bytes::Bytes;
     use http::{HeaderMap, HeaderValue, StatusCode};
 
-    use super::super::super::Refusal;
+    use super::super::Refusal;
     use super::*;
 
     fn refused(status: u16, retry_after: Option<&'static str>) -> UpstreamError {

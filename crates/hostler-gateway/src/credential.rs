@@ -1,0 +1,133 @@
+//! Where an upstream's credential comes from. It is asked before every call, so that a new one counts without a
+//! restart.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use secrecy::{ExposeSecret, SecretString};
+
+/// More is not a credential but a wrong path.
+const MAX_FILE_BYTES: u64 = 64 * 1024;
+
+/// Gives the credential of one upstream.
+pub trait CredentialSource: Send + Sync + fmt::Debug {
+    /// The credential as it is now; nothing if none is configured. Asked before every call: be quick.
+    ///
+    /// # Errors
+    /// If there should be one and it cannot be had.
+    fn current(&self) -> Result<Option<SecretString>, CredentialError>;
+
+    /// The upstream refused it: what was kept of it is forgotten.
+    fn refused(&self) {}
+}
+
+/// Why a credential that should be there is not. Never quotes it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{0}")]
+pub struct CredentialError(pub String);
+
+/// A credential that never changes, or none at all.
+#[derive(Debug, Clone, Default)]
+pub struct FixedCredential(pub Option<SecretString>);
+
+impl CredentialSource for FixedCredential {
+    fn current(&self) -> Result<Option<SecretString>, CredentialError> {
+        Ok(self.0.clone())
+    }
+}
+
+/// A credential in a file, read again whenever the file has changed.
+pub struct FileCredential {
+    path: PathBuf,
+    read: Mutex<Option<(Stamp, SecretString)>>,
+}
+
+/// What tells one content of a file from the next without reading it.
+type Stamp = (Option<SystemTime>, u64);
+
+impl FileCredential {
+    /// The whole content of this file, without the white space around it.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, read: Mutex::default() }
+    }
+
+    fn failed(&self, why: impl fmt::Display) -> CredentialError {
+        CredentialError(format!("the credential file {} cannot be used: {why}", self.path.display()))
+    }
+}
+
+impl CredentialSource for FileCredential {
+    fn current(&self) -> Result<Option<SecretString>, CredentialError> {
+        let about = std::fs::metadata(&self.path).map_err(|error| self.failed(error))?;
+        let stamp = (about.modified().ok(), about.len());
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seen, secret)) = &*read
+            && *seen == stamp
+        {
+            return Ok(Some(secret.clone()));
+        }
+        if about.len() > MAX_FILE_BYTES {
+            return Err(self.failed("it is too large"));
+        }
+        let text = SecretString::from(std::fs::read_to_string(&self.path).map_err(|error| self.failed(error))?);
+        let secret = SecretString::from(text.expose_secret().trim());
+        if secret.expose_secret().is_empty() {
+            return Err(self.failed("it is empty"));
+        }
+        *read = Some((stamp, secret.clone()));
+        Ok(Some(secret))
+    }
+
+    fn refused(&self) {
+        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl fmt::Debug for FileCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FileCredential").field(&self.path).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(source: &impl CredentialSource) -> String {
+        source.current().unwrap().unwrap().expose_secret().to_owned()
+    }
+
+    #[test]
+    fn a_file_is_read_anew_when_it_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, "  one\n").unwrap();
+        let source = FileCredential::new(path.clone());
+        assert_eq!(shown(&source), "one");
+        std::fs::write(&path, "another\n").unwrap();
+        assert_eq!(shown(&source), "another");
+        // The same length within one tick of the clock is only noticed once the upstream has refused the old one.
+        std::fs::write(&path, "renewed\n").unwrap();
+        source.refused();
+        assert_eq!(shown(&source), "renewed");
+    }
+
+    #[test]
+    fn an_unusable_file_is_told_without_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let source = FileCredential::new(path.clone());
+        let said = |source: &FileCredential| source.current().unwrap_err().to_string();
+        assert!(said(&source).contains("key"), "{}", said(&source));
+        std::fs::write(&path, " \n").unwrap();
+        assert!(said(&source).contains("empty"));
+        std::fs::write(&path, vec![b'x'; 70_000]).unwrap();
+        assert!(said(&source).contains("too large"));
+        std::fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert!(source.current().is_err());
+        assert!(!format!("{source:?}").contains("another"));
+    }
+}

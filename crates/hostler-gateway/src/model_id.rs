@@ -1,0 +1,182 @@
+//! Model ids: agents write `claude-sonnet-4-5`, with or without a date, where some upstreams write
+//! `claude-sonnet-4.5`. Ids that are none of Claude's pass as they are.
+
+use crate::upstream::UpstreamModel;
+
+/// What an id of a Claude model says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ClaudeId<'a> {
+    /// `sonnet`.
+    family: &'a str,
+    major: u32,
+    /// Absent in `claude-opus-4`, which is the same model as `claude-opus-4-0`.
+    minor: Option<u32>,
+    /// Eight digits.
+    date: Option<&'a str>,
+    /// What follows, such as `1m`: another model.
+    variant: Vec<&'a str>,
+    /// The version stands before the family, as it did up to the third generation.
+    version_first: bool,
+}
+
+impl<'a> ClaudeId<'a> {
+    fn parse(id: &'a str) -> Option<Self> {
+        let mut words = id.strip_prefix("claude-")?.split('-').peekable();
+        let version_first = words.peek().is_some_and(|word| version(word).is_some());
+        let mut family = if version_first { None } else { words.next().filter(|word| is_name(word)) };
+        let (major, mut minor) = version(words.next()?)?;
+        if minor.is_none() {
+            minor = words.next_if(|word| matches!(version(word), Some((_, None)))).and_then(|word| word.parse().ok());
+        }
+        if version_first {
+            family = words.next().filter(|word| is_name(word));
+        }
+        let date = words.next_if(|word| is_date(word));
+        let variant: Vec<&str> = words.collect();
+        let sound =
+            variant.iter().all(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        sound.then_some(Self { family: family?, major, minor, date, variant, version_first })
+    }
+
+    /// Whether both name the same model; dates only tell its editions apart.
+    fn same_model(&self, other: &Self) -> bool {
+        let version = |id: &Self| (id.major, id.minor.unwrap_or(0));
+        self.family == other.family && version(self) == version(other) && self.variant == other.variant
+    }
+
+    /// The form that agents know.
+    fn agent_form(&self) -> String {
+        let version = match self.minor {
+            Some(minor) => format!("{}-{minor}", self.major),
+            None => self.major.to_string(),
+        };
+        let mut words = vec!["claude", self.family, &version];
+        if self.version_first {
+            words.swap(1, 2);
+        }
+        words.extend(self.date);
+        words.extend(&self.variant);
+        words.join("-")
+    }
+}
+
+/// `4` or `4.5`, but no date.
+fn version(word: &str) -> Option<(u32, Option<u32>)> {
+    let number = |text: &str| (matches!(text.len(), 1..=2)).then(|| text.parse::<u32>().ok()).flatten();
+    match word.split_once('.') {
+        Some((major, minor)) => Some((number(major)?, Some(number(minor)?))),
+        None => Some((number(word)?, None)),
+    }
+}
+
+fn is_name(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase())
+}
+
+fn is_date(word: &str) -> bool {
+    word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The agent's form of an upstream's id; nothing if the id is not one of Claude's.
+pub(crate) fn agent_form(upstream: &str) -> Option<String> {
+    ClaudeId::parse(upstream).map(|id| id.agent_form())
+}
+
+/// Whether two ids of either form mean the same model.
+pub(crate) fn same_model(one: &str, other: &str) -> bool {
+    match (ClaudeId::parse(one), ClaudeId::parse(other)) {
+        (Some(one), Some(other)) => one.same_model(&other),
+        _ => one == other,
+    }
+}
+
+/// The model that an id of either form means, out of an upstream's list.
+pub(crate) fn find<'a>(listed: &'a [UpstreamModel], asked: &str) -> Option<&'a UpstreamModel> {
+    if let Some(exact) = listed.iter().find(|model| model.id == asked) {
+        return Some(exact);
+    }
+    let asked = ClaudeId::parse(asked)?;
+    let editions = listed.iter().filter_map(|model| Some((ClaudeId::parse(&model.id)?, model)));
+    let same = editions.filter(|(id, _)| id.same_model(&asked));
+    // The edition that was asked for, else one without a date, else the latest.
+    same.max_by_key(|(id, _)| (asked.date.is_some() && id.date == asked.date, id.date.is_none(), id.date))
+        .map(|(_, model)| model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(ids: &[&str]) -> Vec<UpstreamModel> {
+        let model = |id: &&str| UpstreamModel {
+            id: (*id).to_owned(),
+            name: (*id).to_owned(),
+            context_window: None,
+            max_output: None,
+        };
+        ids.iter().map(model).collect()
+    }
+
+    #[test]
+    fn the_agent_form_of_each_of_the_six_forms() {
+        for (id, expected) in [
+            // The family first: a version of one number, of two with a dash, of two with a dot.
+            ("claude-opus-4", Some("claude-opus-4")),
+            ("claude-sonnet-4-5", Some("claude-sonnet-4-5")),
+            ("claude-sonnet-4.5", Some("claude-sonnet-4-5")),
+            // The version first, in the same three ways.
+            ("claude-3-opus", Some("claude-3-opus")),
+            ("claude-3-5-sonnet", Some("claude-3-5-sonnet")),
+            ("claude-3.5-sonnet", Some("claude-3-5-sonnet")),
+            // Each with a date or a variant.
+            ("claude-opus-4-20250514", Some("claude-opus-4-20250514")),
+            ("claude-haiku-4-5-20251001", Some("claude-haiku-4-5-20251001")),
+            ("claude-haiku-4.5-20251001", Some("claude-haiku-4-5-20251001")),
+            ("claude-3-opus-20240229", Some("claude-3-opus-20240229")),
+            ("claude-3-5-sonnet-20241022", Some("claude-3-5-sonnet-20241022")),
+            ("claude-opus-4.6-1m", Some("claude-opus-4-6-1m")),
+            ("claude-sonnet-10.12", Some("claude-sonnet-10-12")),
+            // None of Claude's.
+            ("gpt-5", None),
+            ("claude", None),
+            ("claude-", None),
+            ("claude-sonnet", None),
+            ("claude-sonnet-latest", None),
+            ("claude--4-5", None),
+            ("claude-4-5", None),
+            ("claude-sonnet-4-5-", None),
+            ("claude-sonnet-4.5.1", None),
+            ("claude-Sonnet-4-5", None),
+            ("claude-sonnet-4-5-20251001-ü", None),
+            ("anthropic/claude-sonnet-4-5", None),
+            ("", None),
+        ] {
+            assert_eq!(agent_form(id).as_deref(), expected, "{id:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_of_either_form_finds_its_model() {
+        let copilot = list(&["claude-sonnet-4", "claude-sonnet-4.5", "claude-opus-4.6", "claude-opus-4.6-1m", "gpt-5"]);
+        let anthropic = list(&["claude-sonnet-4-5-20250929", "claude-sonnet-4-5-20260101", "claude-opus-4-20250514"]);
+        for (listed, asked, expected) in [
+            (&copilot, "claude-sonnet-4-5", Some("claude-sonnet-4.5")),
+            (&copilot, "claude-sonnet-4.5", Some("claude-sonnet-4.5")),
+            (&copilot, "claude-sonnet-4-5-20250929", Some("claude-sonnet-4.5")),
+            (&copilot, "claude-sonnet-4-0", Some("claude-sonnet-4")),
+            (&copilot, "claude-sonnet-4-20250514", Some("claude-sonnet-4")),
+            (&copilot, "claude-opus-4-6", Some("claude-opus-4.6")),
+            (&copilot, "claude-opus-4-6-1m", Some("claude-opus-4.6-1m")),
+            (&copilot, "gpt-5", Some("gpt-5")),
+            (&copilot, "gpt-4", None),
+            (&copilot, "claude-haiku-4-5", None),
+            (&copilot, "claude-opus-4-6-fast", None),
+            (&anthropic, "claude-sonnet-4-5", Some("claude-sonnet-4-5-20260101")),
+            (&anthropic, "claude-sonnet-4-5-20250929", Some("claude-sonnet-4-5-20250929")),
+            (&anthropic, "claude-opus-4-0", Some("claude-opus-4-20250514")),
+        ] {
+            let found = find(listed, asked).map(|model| model.id.as_str());
+            assert_eq!(found, expected, "{asked:?}");
+        }
+    }
+}

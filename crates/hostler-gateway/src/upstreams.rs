@@ -1,0 +1,246 @@
+//! The upstreams of one gateway: named, the first is the default, and exchangeable while requests run.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::catalogue::{self, Model, ModelList};
+use crate::error::{ApiError, ErrorKind};
+use crate::model_id;
+use crate::upstream::{UnknownModels, Upstream, UpstreamError, UpstreamModel};
+
+/// An upstream under the name that sessions and model ids choose it by.
+#[derive(Clone)]
+pub struct NamedUpstream {
+    /// Lower-case letters, digits and dashes.
+    pub name: String,
+    /// Who answers.
+    pub upstream: Arc<dyn Upstream>,
+}
+
+/// The upstreams of a gateway: at least one, no name twice.
+#[derive(Clone)]
+pub struct Upstreams(Vec<NamedUpstream>);
+
+impl fmt::Debug for Upstreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|named| (&named.name, named.upstream.kind()))).finish()
+    }
+}
+
+/// Why some upstreams are no usable set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamsError {
+    /// There is none.
+    #[error("at least one upstream is needed")]
+    None,
+    /// A name occurs twice.
+    #[error("two upstreams are called {0:?}; give one of them another name")]
+    NameTwice(String),
+    /// A name cannot stand in `@name:model`.
+    #[error("{0:?} is no name for an upstream; use lower-case letters, digits and dashes")]
+    NotAName(String),
+}
+
+impl Upstreams {
+    /// A checked set; the first is the default.
+    ///
+    /// # Errors
+    /// If there is none, or if their names are unusable.
+    pub fn new(upstreams: Vec<NamedUpstream>) -> Result<Self, UpstreamsError> {
+        if upstreams.is_empty() {
+            return Err(UpstreamsError::None);
+        }
+        for (at, NamedUpstream { name, .. }) in upstreams.iter().enumerate() {
+            let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            if name.is_empty() || !name.bytes().all(fits) {
+                return Err(UpstreamsError::NotAName(name.clone()));
+            }
+            if upstreams.iter().take(at).any(|earlier| earlier.name == *name) {
+                return Err(UpstreamsError::NameTwice(name.clone()));
+            }
+        }
+        Ok(Self(upstreams))
+    }
+
+    /// One upstream alone, named after its kind.
+    #[must_use]
+    pub fn only(upstream: Arc<dyn Upstream>) -> Self {
+        Self(vec![NamedUpstream { name: upstream.kind().to_owned(), upstream }])
+    }
+}
+
+/// An upstream on offer, with what is known about its models.
+pub(crate) struct Offer {
+    pub(crate) name: String,
+    pub(crate) upstream: Arc<dyn Upstream>,
+    pub(crate) models: ModelList,
+}
+
+/// All upstreams on offer, the default first.
+pub(crate) struct Offers(Vec<Arc<Offer>>);
+
+impl Offers {
+    /// Takes over from `before` the offers that stay the same, with what is known about them.
+    pub(crate) fn new(upstreams: Upstreams, before: Option<&Self>) -> Self {
+        let offer = |NamedUpstream { name, upstream }| {
+            let kept = before.and_then(|before| before.named(&name));
+            match kept.filter(|kept| Arc::ptr_eq(&kept.upstream, &upstream)) {
+                Some(kept) => Arc::clone(kept),
+                None => Arc::new(Offer { name, upstream, models: ModelList::default() }),
+            }
+        };
+        Self(upstreams.0.into_iter().map(offer).collect())
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Offer>> {
+        self.0.iter().find(|offer| offer.name == name)
+    }
+
+    /// Who serves a request: the upstream that its model id names, else the caller's own, else the default.
+    ///
+    /// Gives back the model id without the upstream's name too.
+    pub(crate) fn route<'a>(&self, own: Option<&str>, model: &'a str) -> Result<(&Arc<Offer>, &'a str), ApiError> {
+        let (name, model) = match split(model) {
+            Some((name, model)) => (Some(name), model),
+            None => (own, model),
+        };
+        let Some(name) = name else {
+            let first = self.0.first();
+            return first.map(|offer| (offer, model)).ok_or_else(|| no_upstream("default"));
+        };
+        self.named(name).map(|offer| (offer, model)).ok_or_else(|| no_upstream(name))
+    }
+}
+
+impl Offers {
+    /// Asks all upstreams at once for their models. One that does not answer does not hide the others.
+    pub(crate) async fn fetch_models(&self) {
+        let asking = self.0.iter().map(|offer| async move {
+            if let Err(error) = offer.models.fetched(&*offer.upstream).await {
+                tracing::warn!(upstream = offer.name, %error, "the upstream's models are not known");
+            }
+        });
+        futures::future::join_all(asking).await;
+    }
+
+    /// The models that are known, as a caller asks for them: its own upstream's first and by their plain ids.
+    pub(crate) fn known_models(&self, own: Option<&str>) -> Vec<Model> {
+        let own = own.and_then(|name| self.named(name)).or(self.0.first());
+        let is_own = |offer: &Arc<Offer>| own.is_some_and(|own| Arc::ptr_eq(own, offer));
+        let mut models = Vec::new();
+        for offer in own.into_iter().chain(self.0.iter().filter(|offer| !is_own(offer))) {
+            let listed = match offer.models.known() {
+                Some(listed) => listed,
+                None if is_own(offer) => catalogue::bundled().into(),
+                None => continue,
+            };
+            models.extend(listed.iter().map(|model| {
+                let id = Offer::agent_id(model);
+                Model {
+                    id: if is_own(offer) { id } else { join(&offer.name, &id) },
+                    name: model.name.clone(),
+                    upstream: offer.name.clone(),
+                    context_window: model.context_window,
+                    max_output: model.max_output,
+                }
+            }));
+        }
+        models
+    }
+}
+
+/// `@name:model`, taken apart.
+pub(crate) fn split(model: &str) -> Option<(&str, &str)> {
+    model.strip_prefix('@')?.split_once(':').filter(|(_, model)| !model.is_empty())
+}
+
+/// The id under which the model of a named upstream is asked for.
+pub(crate) fn join(name: &str, model: &str) -> String {
+    format!("@{name}:{model}")
+}
+
+fn no_upstream(name: &str) -> ApiError {
+    ApiError::new(ErrorKind::NotFound, &format!("There is no upstream called {name:?}; see /v1/models."))
+}
+
+/// What a request for a model comes to.
+pub(crate) enum Resolved {
+    /// The upstream is asked for this id.
+    Model(String),
+    /// The upstream does not have it.
+    Unknown,
+}
+
+impl Offer {
+    /// The upstream's id for a model that was asked for in either form.
+    pub(crate) async fn resolve(&self, asked: &str) -> Result<Resolved, UpstreamError> {
+        let listed = match self.upstream.manners().unknown_models {
+            UnknownModels::Take => return Ok(Resolved::Model(asked.to_owned())),
+            UnknownModels::RefuseIfListed => self.models.known(),
+            UnknownModels::Refuse => Some(self.models.fetched(&*self.upstream).await?),
+        };
+        let Some(listed) = listed else {
+            return Ok(Resolved::Model(asked.to_owned()));
+        };
+        if let Some(found) = model_id::find(&listed, asked) {
+            return Ok(Resolved::Model(found.id.clone()));
+        }
+        // It may be newer than the list.
+        let renewed = self.models.renewed(&*self.upstream).await?;
+        Ok(model_id::find(&renewed, asked).map_or(Resolved::Unknown, |found| Resolved::Model(found.id.clone())))
+    }
+
+    /// A listed model as agents know it.
+    pub(crate) fn agent_id(model: &UpstreamModel) -> String {
+        model_id::agent_form(&model.id).unwrap_or_else(|| model.id.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::scripted::ScriptedUpstream;
+
+    fn named(name: &str) -> NamedUpstream {
+        NamedUpstream { name: name.to_owned(), upstream: Arc::new(ScriptedUpstream) }
+    }
+
+    #[test]
+    fn names_are_checked() {
+        assert_eq!(Upstreams::new(vec![]).err(), Some(UpstreamsError::None));
+        for name in ["", "Work", "a:b", "a b", "@a", "ä"] {
+            assert_eq!(Upstreams::new(vec![named(name)]).err(), Some(UpstreamsError::NotAName(name.to_owned())));
+        }
+        let twice = Upstreams::new(vec![named("a"), named("b"), named("a")]);
+        assert_eq!(twice.err(), Some(UpstreamsError::NameTwice("a".to_owned())));
+        assert!(Upstreams::new(vec![named("a"), named("b-2")]).is_ok());
+    }
+
+    #[test]
+    fn the_model_id_beats_the_lease_and_the_lease_beats_the_default() {
+        let offers = Offers::new(Upstreams::new(vec![named("a"), named("b"), named("c")]).unwrap(), None);
+        for (own, model, expected) in [
+            (None, "m", Some(("a", "m"))),
+            (Some("b"), "m", Some(("b", "m"))),
+            (Some("b"), "@c:m", Some(("c", "m"))),
+            (None, "@c:x:y", Some(("c", "x:y"))),
+            (None, "@d:m", None),
+            (Some("d"), "m", None),
+            // Not the form `@name:model`: an id like any other.
+            (None, "@c", Some(("a", "@c"))),
+            (None, "@c:", Some(("a", "@c:"))),
+        ] {
+            let routed = offers.route(own, model).map(|(offer, model)| (offer.name.clone(), model)).ok();
+            assert_eq!(routed.as_ref().map(|(name, model)| (name.as_str(), *model)), expected, "{own:?} {model}");
+        }
+    }
+
+    #[test]
+    fn an_unchanged_upstream_keeps_what_is_known_about_it() {
+        let (a, b) = (named("a"), named("b"));
+        let before = Offers::new(Upstreams::new(vec![a.clone(), b]).unwrap(), None);
+        let after = Offers::new(Upstreams::new(vec![named("b"), a]).unwrap(), Some(&before));
+        assert!(Arc::ptr_eq(before.named("a").unwrap(), after.named("a").unwrap()));
+        assert!(!Arc::ptr_eq(before.named("b").unwrap(), after.named("b").unwrap()));
+    }
+}

@@ -14,6 +14,7 @@ use crate::auth::Nonce;
 use crate::betas::ALLOWED_BETAS;
 use crate::catalogue::Model;
 use crate::lease::{Lease, Registration, Registry};
+use crate::metrics::Metrics;
 use crate::observe::RequestObserver;
 use crate::server;
 use crate::upstreams::{Offers, Upstreams};
@@ -28,8 +29,10 @@ pub struct GatewayConfig {
     pub listen: SocketAddr,
     /// Whether a bearer with the right nonce but an unknown id is served. Inside the host it is not.
     pub accept_unregistered: bool,
-    /// Is shown every authenticated request.
+    /// Is shown every authenticated request, and told what became of all.
     pub observer: Option<Arc<dyn RequestObserver>>,
+    /// Whether `GET /metrics` and `GET /healthz` are answered, to anybody who can connect.
+    pub diagnostics: bool,
 }
 
 impl GatewayConfig {
@@ -42,6 +45,7 @@ impl GatewayConfig {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             accept_unregistered: false,
             observer: None,
+            diagnostics: false,
         }
     }
 }
@@ -53,7 +57,7 @@ impl fmt::Debug for GatewayConfig {
             .field("listen", &self.listen)
             .field("accept_unregistered", &self.accept_unregistered)
             .field("observer", &self.observer.is_some())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -97,6 +101,8 @@ impl Gateway {
             offers: RwLock::new(Arc::new(Offers::new(config.upstreams, None))),
             allowed_betas: config.allowed_betas,
             observer: config.observer,
+            metrics: Metrics::default(),
+            diagnostics: config.diagnostics,
             stop,
             in_flight: watch::Sender::new(0),
             taken: AtomicU64::new(0),
@@ -189,6 +195,8 @@ pub(crate) struct Shared {
     offers: RwLock<Arc<Offers>>,
     pub(crate) allowed_betas: Vec<String>,
     pub(crate) observer: Option<Arc<dyn RequestObserver>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) diagnostics: bool,
     pub(crate) stop: CancellationToken,
     pub(crate) in_flight: watch::Sender<usize>,
     /// Requests that were taken on since the start.
@@ -201,19 +209,12 @@ impl Shared {
         Arc::clone(&self.offers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a request in; it is counted out when the guard is dropped.
-    pub(crate) fn count_in(&self) -> InFlight {
+    pub(crate) fn count_in(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.in_flight.send_modify(|count| *count += 1);
-        InFlight(self.in_flight.clone())
     }
-}
 
-/// A request that is being answered.
-pub(crate) struct InFlight(watch::Sender<usize>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+    pub(crate) fn count_out(&self) {
+        self.in_flight.send_modify(|count| *count -= 1);
     }
 }

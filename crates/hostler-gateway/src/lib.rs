@@ -21,9 +21,11 @@ mod error;
 mod gateway;
 mod handler;
 mod lease;
+mod metrics;
 mod model_id;
 mod models;
 mod observe;
+mod passage;
 mod relay;
 mod server;
 mod sse;
@@ -36,7 +38,7 @@ pub use catalogue::Model;
 pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential};
 pub use gateway::{Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};
-pub use observe::{ObservedRequest, RequestLog, RequestObserver};
+pub use observe::{Ending, FinishedRequest, ObservedRequest, RequestLog, RequestObserver};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
 pub use upstream::http::Timeouts;
 pub use upstream::scripted::ScriptedUpstream;
@@ -45,4 +47,4 @@ pub use upstream::{
     UpstreamError, UpstreamModel,
 };
 pub use upstreams::{NamedUpstream, Upstreams, UpstreamsError};
-pub use usage::UsageTotals;
+pub use usage::{TokenCounts, UsageTotals};

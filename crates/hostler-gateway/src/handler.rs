@@ -78,7 +78,7 @@ fn authenticate(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Holder>, Api
 }
 
 async fn answer_caller(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     holder: &Arc<Holder>,
     parts: &Parts,
     body: Incoming,

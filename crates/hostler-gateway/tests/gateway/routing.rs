@@ -321,3 +321,45 @@ async fn upstreams_are_exchanged_while_a_stream_runs_on_the_old_one() {
     assert_eq!(events(running).await.last().unwrap().0, "message_stop");
     assert_eq!(old.received().len(), 1);
 }
+
+#[tokio::test]
+async fn lists_are_remembered_from_one_run_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = async |upstream: Arc<Lister>| {
+        let upstreams = Upstreams::only(upstream);
+        let config = GatewayConfig { dir: Some(dir.path().to_owned()), ..GatewayConfig::new(upstreams) };
+        Gateway::start(config).await.unwrap()
+    };
+    let gateway = start(Lister::new(&["claude-opus-4.6"], UnknownModels::RefuseIfListed)).await;
+    gateway.refresh_models().await;
+    gateway.stop().await;
+
+    let offline = Lister::broken();
+    let gateway = start(offline.clone()).await;
+    assert_eq!(gateway.models()[0].id, "claude-opus-4-6");
+    assert_eq!(*offline.lists.lock().unwrap(), 0);
+    gateway.stop().await;
+
+    std::fs::write(dir.path().join("models.json"), "nonsense").unwrap();
+    let gateway = start(Lister::broken()).await;
+    assert_eq!(gateway.models()[0].id, "claude-sonnet-4-5", "the bundled list");
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_chosen_model_says_its_upstream_and_what_that_can_do() {
+    let test = TestUpstream::start([]).await;
+    let upstreams = vec![
+        named("main", Arc::new(AnthropicUpstream::new(test.config()))),
+        named("local", Arc::new(ScriptedUpstream)),
+    ];
+    let fixture = Fixture::of(Upstreams::new(upstreams).unwrap()).await;
+    let choice = fixture.gateway.choose("claude-sonnet-4-5");
+    assert_eq!((choice.upstream, choice.model.as_str(), choice.searches_the_web), (None, "claude-sonnet-4-5", true));
+    let choice = fixture.gateway.choose("@local:m");
+    assert_eq!(
+        (choice.upstream.as_deref(), choice.model.as_str(), choice.searches_the_web),
+        (Some("local"), "m", false)
+    );
+    assert!(!fixture.gateway.choose("@gone:m").searches_the_web);
+}

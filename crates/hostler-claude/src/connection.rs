@@ -2,15 +2,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hostler_driver::{CloseMode, Connection, ConnectionError, DriverEvent, Prompt};
+use hostler_driver::{Answer, CloseMode, Connection, ConnectionError, DriverEvent, OpenSpec, Prompt, RequestId};
 use hostler_process::{AgentProcess, AgentStdin, ProcessHandle};
-use secrecy::SecretString;
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
+use crate::asks::{Asks, Consequence};
 use crate::control::Requests;
 use crate::mapping::Mapper;
 use crate::prompt;
@@ -40,12 +40,18 @@ pub(crate) struct ClaudeConnection {
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) requests: Requests,
+    asks: Mutex<Asks>,
     mapper: Mutex<Mapper>,
     /// How the process ended.
     pub(crate) ended: OnceLock<String>,
 }
 
 impl Shared {
+    /// Never held across an await.
+    pub(crate) fn asks(&self) -> std::sync::MutexGuard<'_, Asks> {
+        self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Never held across an await.
     pub(crate) fn mapper(&self) -> std::sync::MutexGuard<'_, Mapper> {
         self.mapper.lock().unwrap_or_else(PoisonError::into_inner)
@@ -65,11 +71,12 @@ impl ClaudeConnection {
     pub(crate) fn start(
         process: AgentProcess,
         transcripts: Transcripts,
-        bearer: SecretString,
+        spec: &OpenSpec,
         counters: Arc<Counters>,
     ) -> (Self, mpsc::Receiver<DriverEvent>) {
         let AgentProcess { stdin, stdout, handle } = process;
-        let shared = Arc::new(Shared::default());
+        let mapper = Mutex::new(Mapper::in_directory(transcripts.working_directory()));
+        let shared = Arc::new(Shared { mapper, ..Shared::default() });
         let hurry = CancellationToken::new();
         let gone = CancellationToken::new();
         let (lines, queued) = mpsc::channel(LINE_QUEUE);
@@ -83,7 +90,8 @@ impl ClaudeConnection {
             events: sender,
             counters,
             transcripts,
-            bearer,
+            gatekeeper: Arc::clone(&spec.gatekeeper),
+            bearer: spec.endpoint.bearer.clone(),
         };
         let tasks = TaskTracker::new();
         tasks.spawn(write_lines(stdin, queued, gone.clone()));
@@ -142,6 +150,34 @@ impl Connection for ClaudeConnection {
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>> {
         // The answer says nothing that the turn's end does not, and an agent that hangs gives none.
         async move { self.ask(HostRequest::Interrupt).await.map(drop) }.boxed()
+    }
+
+    fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        // Taken off the list before it is written: nobody can answer it a second time.
+        let consequence = self.shared.asks().answer(&request.0, &answer);
+        async move {
+            let Some(Consequence { line, denied, .. }) = consequence else {
+                return Err(if self.shared.ended.get().is_some() { self.gone() } else { ConnectionError::NotOpen });
+            };
+            if let Some(call) = denied {
+                self.shared.mapper().denied(&call);
+            }
+            let Some(line) = line else {
+                return Err(ConnectionError::Refused("the answer could not be written".to_owned()));
+            };
+            let (written, outcome) = oneshot::channel();
+            let line = Outgoing::Line { line, written: Some(written) };
+            self.lines.send(line).await.map_err(|_| self.gone())?;
+            match outcome.await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) | Err(_) => Err(self.gone()),
+            }
+        }
+        .boxed()
+    }
+
+    fn set_permission_mode(&self, mode: String) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        async move { self.request(HostRequest::SetPermissionMode { mode }).await.map(drop) }.boxed()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

@@ -1,4 +1,4 @@
-//! The control protocol: requests and answers in both directions, correlated by id.
+//! The control protocol, our side: requests to the agent and its answers, correlated by id.
 //!
 //! Knows nothing of pipes or tasks.
 
@@ -8,10 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
-use crate::wire::{ControlAnswer, ControlAsk, ControlBody, ControlReply, HostMessage, Verdict};
-
-/// What the model and the user read about a refused call.
-pub(crate) const TOOLS_ARE_OFF: &str = "Tools are switched off in this session; answer without them.";
+use crate::wire::ControlAnswer;
 
 /// An answer to a request of ours: its body (where it has one), or the agent's reason to refuse.
 pub(crate) type Answer = Result<Option<Box<RawValue>>, String>;
@@ -69,34 +66,6 @@ impl Requests {
     }
 }
 
-/// Our answer to a request of the agent. There is always one: an open request would hold the agent for ever.
-///
-/// No tool may run yet. It is refused in the hook, since many tools never ask, and in the permission request, since a
-/// hook may fail.
-pub(crate) fn reply<'a>(ask: &'a ControlAsk<'_>) -> HostMessage<'a> {
-    let request_id = &*ask.request_id;
-    let response = match &ask.body {
-        ControlBody::CanUseTool { .. } => {
-            ControlReply::Success { request_id, response: Verdict::deny_permission(TOOLS_ARE_OFF) }
-        }
-        ControlBody::Hook { .. } => {
-            ControlReply::Success { request_id, response: Verdict::deny_in_hook(TOOLS_ARE_OFF) }
-        }
-        ControlBody::Other { .. } => {
-            ControlReply::Error { request_id, error: "The host does not serve this kind of request." }
-        }
-    };
-    HostMessage::ControlResponse { response }
-}
-
-/// The call that [`reply`] refuses.
-pub(crate) fn refused_call<'a>(ask: &'a ControlAsk<'_>) -> Option<&'a str> {
-    match &ask.body {
-        ControlBody::CanUseTool { tool_use_id } | ControlBody::Hook { tool_use_id, .. } => tool_use_id.as_deref(),
-        ControlBody::Other { .. } => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
@@ -149,27 +118,6 @@ mod tests {
         let (_, mut after) = requests.register();
         for receiver in [&mut before, &mut after] {
             assert_eq!(receiver.try_recv().unwrap_err(), oneshot::error::TryRecvError::Closed);
-        }
-    }
-
-    #[test]
-    fn every_request_of_the_agent_gets_an_answer() {
-        for (request, expected) in [
-            (r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{},"tool_use_id":"t"}"#, r#""behavior":"deny""#),
-            (
-                r#"{"subtype":"hook_callback","callback_id":"pre_tool_use","input":{}}"#,
-                r#""permissionDecision":"deny""#,
-            ),
-            (r#"{"subtype":"mcp_message","server_name":"x","message":{}}"#, r#""subtype":"error""#),
-            (r#"{"no":"subtype"}"#, r#""subtype":"error""#),
-            (r#"7"#, r#""subtype":"error""#),
-        ] {
-            let line = format!(r#"{{"type":"control_request","request_id":"r","request":{request}}}"#);
-            let WireMessage::ControlRequest(ask) = WireMessage::parse(line.as_bytes()).unwrap() else {
-                panic!("{line}")
-            };
-            let reply = String::from_utf8(reply(&ask).to_line().unwrap()).unwrap();
-            assert!(reply.contains(expected) && reply.contains(r#""request_id":"r""#), "{reply}");
         }
     }
 }

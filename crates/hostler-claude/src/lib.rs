@@ -4,7 +4,7 @@
 //!   ClaudeDriver::open ── options ──► hostler-process ──► claude
 //!                                        │ lines
 //!         Connection ◄── writer task ◄───┤
-//!         events     ◄── pump task ◄─────┘  wire → control (answers) and mapping (events)
+//!         events     ◄── pump task ◄─────┘  wire → asks, control (answers) and mapping (events)
 //! ```
 //!
 //! * [`wire`]: one line of NDJSON as a type, both ways.
@@ -17,8 +17,10 @@
 
 #![forbid(unsafe_code)]
 
+mod asks;
 mod connection;
 mod control;
+mod display;
 mod driver;
 mod executable;
 mod failure;
@@ -28,6 +30,7 @@ mod open;
 mod options;
 mod prompt;
 mod pump;
+mod question;
 mod stats;
 mod transcript;
 mod version;

@@ -62,8 +62,7 @@ pub(crate) async fn open(
         .await
         .map_err(|cause| failure::not_spawned(&cause, &config.executable, &working_directory))?;
     let pid = process.handle.pid();
-    let (connection, mut events) =
-        ClaudeConnection::start(process, transcripts, spec.endpoint.bearer.clone(), counters);
+    let (connection, mut events) = ClaudeConnection::start(process, transcripts, &spec, counters);
 
     let answer = handshake(&config, &connection, &mut events).await?;
     let version = match told_version(answer.as_deref()) {
@@ -115,7 +114,7 @@ async fn process_spec(
         },
     };
     let (program, mut args) = config.executable.command();
-    let ours = options::arguments(&identity, &spec.model, &spec.permission_mode, &spec.endpoint)
+    let ours = options::arguments(&identity, &spec)
         .map_err(|cause| failure::other(format!("Claude Code's settings could not be written: {cause}.")))?;
     args.extend(ours);
     Ok(SpawnSpec {
@@ -138,11 +137,15 @@ async fn handshake(
     let limit = config.handshake_timeout;
     match tokio::time::timeout(limit, connection.request(HostRequest::initialize())).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(ConnectionError::Refused(reason))) => {
-            Err(failure::handshake_refused(&reason, bury(connection, events, CloseMode::Now).await))
-        }
         Ok(Err(ConnectionError::Gone(_))) => {
             Err(failure::exited_early(bury(connection, events, CloseMode::Graceful).await))
+        }
+        Ok(Err(refused @ (ConnectionError::Refused(_) | ConnectionError::NotOpen))) => {
+            let reason = match refused {
+                ConnectionError::Refused(reason) => reason,
+                other => other.to_string(),
+            };
+            Err(failure::handshake_refused(&reason, bury(connection, events, CloseMode::Now).await))
         }
         Err(_) => Err(failure::handshake_timeout(limit, bury(connection, events, CloseMode::Now).await)),
     }

@@ -2,17 +2,17 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hostler_driver::{DriverEvent, StderrTail, TurnOutcome};
+use hostler_driver::{DriverEvent, Gatekeeper, RequestId, StderrTail, TurnOutcome};
 use hostler_process::{CloseMode, LineError, LineReader, ProcessHandle};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::asks::Consequence;
 use crate::connection::{Outgoing, Shared};
-use crate::control;
 use crate::stats::Counters;
 use crate::transcript::{self, Stored, Transcripts};
-use crate::wire::{ControlBody, SystemMessage, WireMessage};
+use crate::wire::{ControlAsk, ControlBody, SystemMessage, WireMessage};
 
 /// Reads what the agent prints: answers its requests at once, hands its work on as events, and sees its end.
 pub(crate) struct Pump {
@@ -25,6 +25,7 @@ pub(crate) struct Pump {
     pub(crate) last_event: Option<mpsc::OwnedPermit<DriverEvent>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) transcripts: Transcripts,
+    pub(crate) gatekeeper: Arc<dyn Gatekeeper>,
     /// So that nothing we pass on quotes it.
     pub(crate) bearer: SecretString,
 }
@@ -75,8 +76,14 @@ impl Pump {
             }
         };
         self.counters.message();
+        let mut events = Vec::new();
         match &message {
-            WireMessage::ControlRequest(ask) => self.on_request(ask, hurry),
+            WireMessage::ControlRequest(ask) => events = self.on_request(ask, hurry),
+            WireMessage::ControlCancel { request_id } => {
+                if self.shared.asks().withdraw(request_id) {
+                    events.push(DriverEvent::RequestWithdrawn(RequestId(request_id.to_string())));
+                }
+            }
             WireMessage::ControlResponse(answer) => self.shared.requests.resolve(answer),
             WireMessage::Unknown { kind, subtype } => {
                 tracing::debug!(kind, subtype, "the agent sent a message that is not known");
@@ -84,24 +91,30 @@ impl Pump {
             _ => {}
         }
         self.look_for_transcript(&message).await;
-        let events = self.map(&message);
+        events.extend(self.map(&message));
         for event in events {
             self.deliver(event, hurry).await;
         }
     }
 
-    fn on_request(&mut self, ask: &crate::wire::ControlAsk<'_>, hurry: &CancellationToken) {
-        if let Some(id) = control::refused_call(ask) {
-            self.shared.mapper().denied(id);
+    /// Decides on what the agent asks; what only a person can decide is handed on.
+    fn on_request(&mut self, ask: &ControlAsk<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
+        let consequence = self.shared.asks().consider(ask, &*self.gatekeeper);
+        let Consequence { line, denied, event, gated } = consequence;
+        let mut mapper = self.shared.mapper();
+        if let Some(call) = denied {
+            mapper.denied(&call);
         }
-        let answered = match control::reply(ask).to_line() {
-            Ok(line) => self.lines.try_send(Outgoing::Line { line, written: None }).is_ok(),
-            Err(_) => false,
-        };
-        if !answered && !self.lines.is_closed() {
+        let mut events = mapper.gated(gated);
+        drop(mapper);
+        let waits = event.is_some();
+        events.extend(event);
+        let answered = line.is_some_and(|line| self.lines.try_send(Outgoing::Line { line, written: None }).is_ok());
+        if !answered && !waits && !self.lines.is_closed() {
             tracing::error!("the agent does not read what it is told; it is ended");
             hurry.cancel();
         }
+        events
     }
 
     /// Turns begin and end, and hooks fire, with the conversation's name: occasions to learn where it is stored.
@@ -110,7 +123,7 @@ impl Pump {
             WireMessage::System(SystemMessage::Init(init)) => init.session_id.as_deref(),
             WireMessage::Result(result) => result.session_id.as_deref(),
             WireMessage::ControlRequest(ask) => {
-                if let ControlBody::Hook { transcript_path: Some(path), .. } = &ask.body {
+                if let ControlBody::PreToolUse { transcript_path: Some(path), .. } = &ask.body {
                     self.transcript_named(PathBuf::from(&**path)).await;
                 }
                 None

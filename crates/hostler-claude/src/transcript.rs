@@ -31,6 +31,7 @@ pub(crate) enum Stored {
 #[derive(Debug, Clone)]
 pub(crate) struct Transcripts {
     directory: Option<PathBuf>,
+    working_directory: PathBuf,
 }
 
 impl Transcripts {
@@ -40,7 +41,13 @@ impl Transcripts {
         let set = |value: &&OsStr| !value.is_empty();
         let config = environment.get("CLAUDE_CONFIG_DIR").filter(set).map(PathBuf::from).or_else(home);
         let slug = working_directory.to_str().map(slug);
-        Self { directory: config.zip(slug).map(|(config, slug)| config.join("projects").join(slug)) }
+        let directory = config.zip(slug).map(|(config, slug)| config.join("projects").join(slug));
+        Self { directory, working_directory: working_directory.to_owned() }
+    }
+
+    /// The directory that the agent works in, links resolved.
+    pub(crate) fn working_directory(&self) -> &Path {
+        &self.working_directory
     }
 
     /// What is stored of a conversation.

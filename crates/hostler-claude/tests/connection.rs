@@ -44,7 +44,7 @@ async fn a_tool_is_refused_in_the_hook_and_shown_as_refused() {
     let mut opened = bed.open().await;
     let events = say(&mut opened, "tool").await;
     let finished = events.iter().find_map(|event| match event {
-        DriverEvent::ToolFinished { id, outcome, output } => Some((id.as_str(), *outcome, output.as_str())),
+        DriverEvent::ToolFinished { id, outcome, output, .. } => Some((id.as_str(), *outcome, output.as_str())),
         _ => None,
     });
     let reason = "Tools are switched off in this session; answer without them.";

@@ -137,7 +137,7 @@ fn plausible() -> impl Strategy<Value = Value> {
 }
 
 fn replay(messages: &[Value]) {
-    let mut mapper = Mapper::new();
+    let mut mapper = Mapper::default();
     let mut order = OrderCheck::default();
     for message in messages {
         let line = message.to_string();

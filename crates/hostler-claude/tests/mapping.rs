@@ -50,7 +50,7 @@ fn replay(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
 
 /// One prompt, then these lines; the turn's beginning and its first token are taken for granted.
 fn turn(lines: &[&str]) -> Vec<String> {
-    let mut mapper = Mapper::new();
+    let mut mapper = Mapper::default();
     mapper.prompt_sent(Uuid::nil());
     mapper.transcript_found("S", "/t/S.jsonl".into());
     let mut all = vec![INIT];
@@ -66,10 +66,10 @@ fn show(event: &DriverEvent) -> String {
         DriverEvent::TurnBegan(hostler_driver::Unsolicited::Yes) => "began unasked".to_owned(),
         DriverEvent::PartStarted { part, kind } => format!("part {} {kind:?}", part.0),
         DriverEvent::Delta { part, text } => format!("part {} + {text:?}", part.0),
-        DriverEvent::ToolStarted { id, name } => format!("tool {id} {name}"),
+        DriverEvent::ToolStarted { id, name, .. } => format!("tool {id} {name}"),
         DriverEvent::ToolInputDelta { id, json } => format!("tool {id} + {json}"),
-        DriverEvent::ToolReady { id, input } => format!("tool {id} ready {input}"),
-        DriverEvent::ToolFinished { id, outcome, output } => format!("tool {id} {outcome:?}: {output}"),
+        DriverEvent::ToolReady { id, input, .. } => format!("tool {id} ready {input}"),
+        DriverEvent::ToolFinished { id, outcome, output, .. } => format!("tool {id} {outcome:?}: {output}"),
         DriverEvent::Usage(usage) => format!(
             "usage {} {} of {:?} {:?}",
             usage.input,
@@ -83,7 +83,13 @@ fn show(event: &DriverEvent) -> String {
         }
         DriverEvent::Notice(text) => format!("notice {text}"),
         DriverEvent::TurnEnded(outcome) => format!("ended {outcome:?}"),
-        DriverEvent::Gone { .. } => unreachable!("the mapping knows nothing of processes"),
+        DriverEvent::ToolGated { id, gate } => format!("tool {id} gated {gate:?}"),
+        DriverEvent::ToolProgress { .. }
+        | DriverEvent::PermissionRequested(_)
+        | DriverEvent::QuestionsAsked(_)
+        | DriverEvent::PlanProposed(_)
+        | DriverEvent::RequestWithdrawn(_)
+        | DriverEvent::Gone { .. } => unreachable!("the mapping knows nothing of requests and processes"),
     }
 }
 
@@ -181,7 +187,7 @@ fn a_tool_call_is_started_written_ready_and_finished() {
 fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
     let call = whole("M", r#"{"type":"tool_use","id":"T","name":"Read","input":{}}"#);
     let denied = |lines: &[&str], tell: bool| {
-        let mut mapper = Mapper::new();
+        let mut mapper = Mapper::default();
         if tell {
             mapper.denied("T");
         }
@@ -205,7 +211,7 @@ fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
 
 #[test]
 fn what_sub_agents_say_is_skipped_and_counted() {
-    let mut mapper = Mapper::new();
+    let mut mapper = Mapper::default();
     let of_sub_agent = whole_text("M", "sub").replace("null", "\"toolu_1\"");
     assert_eq!(replay(&mut mapper, &[&of_sub_agent]), [""; 0]);
     assert_eq!(mapper.skipped().sub_agent, 1);
@@ -276,7 +282,7 @@ fn a_retry_says_what_went_wrong() {
 
 #[test]
 fn a_turn_that_nobody_asked_for_is_told_apart() {
-    let mut mapper = Mapper::new();
+    let mut mapper = Mapper::default();
     assert_eq!(replay(&mut mapper, &[INIT, SUCCESS])[0], "began unasked");
     mapper.prompt_sent(Uuid::nil());
     assert_eq!(replay(&mut mapper, &[INIT, SUCCESS])[0], "began");
@@ -287,7 +293,7 @@ fn a_turn_that_nobody_asked_for_is_told_apart() {
 fn builds_that_name_their_prompts_are_believed() {
     let named = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"],"user_message_uuids":["00000000-0000-0000-0000-000000000000"]}"#;
     let unnamed = r#"{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"]}"#;
-    let mut mapper = Mapper::new();
+    let mut mapper = Mapper::default();
     mapper.prompt_sent(Uuid::nil());
     assert_eq!(replay(&mut mapper, &[unnamed, SUCCESS])[0], "began unasked", "our prompt waits behind it");
     assert_eq!(replay(&mut mapper, &[named, SUCCESS])[0], "began");
@@ -302,12 +308,12 @@ fn an_interrupted_turn_counts_what_was_streamed() {
 #[test]
 fn an_id_is_no_token_before_the_first_turn_is_over() {
     // An agent that is killed now may have stored nothing.
-    assert_eq!(replay(&mut Mapper::new(), &[INIT]), ["began unasked"]);
+    assert_eq!(replay(&mut Mapper::default(), &[INIT]), ["began unasked"]);
 }
 
 #[test]
 fn the_transcripts_path_is_the_better_token() {
-    let mut mapper = Mapper::new();
+    let mut mapper = Mapper::default();
     let mut tokens = |lines: &[&str], found: bool| {
         if found {
             mapper.transcript_found("S", "/t/S.jsonl".into());

@@ -113,11 +113,14 @@ impl Replay {
             }
             WireMessage::Result(_) => self.results += 1,
             WireMessage::ControlRequest(ask) => {
-                if let ControlBody::CanUseTool { tool_use_id: Some(id) }
-                | ControlBody::Hook { tool_use_id: Some(id), .. } = &ask.body
-                {
-                    self.asked.insert(ask.request_id.to_string(), id.to_string());
-                }
+                let id = match &ask.body {
+                    ControlBody::CanUseTool(tool) | ControlBody::PreToolUse { ask: tool, .. } => &tool.tool_use_id,
+                    // Hooks that we do not register ourselves.
+                    ControlBody::UnreadableTool { tool_use_id: Some(id), hook: true } => id,
+                    ControlBody::UnreadableTool { hook: false, .. } => panic!("{name}: not read: {line}"),
+                    _ => return,
+                };
+                self.asked.insert(ask.request_id.to_string(), id.to_string());
             }
             _ => {}
         }
@@ -165,6 +168,12 @@ fn name_of(event: &DriverEvent) -> &'static str {
         DriverEvent::TurnEnded(TurnOutcome::Completed { empty: true }) => "turn completed empty",
         DriverEvent::TurnEnded(TurnOutcome::Interrupted) => "turn interrupted",
         DriverEvent::TurnEnded(TurnOutcome::Failed(_)) => "turn failed",
+        DriverEvent::ToolGated { .. } => "tool gated",
+        DriverEvent::ToolProgress { .. } => "tool progress",
+        DriverEvent::PermissionRequested(_) => "permission requested",
+        DriverEvent::QuestionsAsked(_) => "questions asked",
+        DriverEvent::PlanProposed(_) => "plan proposed",
+        DriverEvent::RequestWithdrawn(_) => "request withdrawn",
         DriverEvent::Gone { .. } => "gone",
     }
 }

@@ -1,12 +1,13 @@
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::{DriverEvent, Prompt, StderrTail};
+use crate::{Answer, DriverEvent, Gatekeeper, Prompt, RequestId, StderrTail};
 
 /// What continues a conversation later: opaque to everybody but the driver that gave it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -46,7 +47,7 @@ pub struct Endpoint {
 }
 
 /// Everything a driver needs to open a connection.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct OpenSpec {
     /// New or continued.
     pub conversation: ConversationStart,
@@ -54,10 +55,25 @@ pub struct OpenSpec {
     pub working_directory: PathBuf,
     /// The model's id in the agent's form.
     pub model: String,
+    /// Whether the agent may search the web: some providers cannot do it.
+    pub web_search: bool,
     /// The permission mode, in the agent's words (`default` unless configured otherwise).
     pub permission_mode: String,
     /// The gateway.
     pub endpoint: Endpoint,
+    /// Decides on every tool call.
+    pub gatekeeper: Arc<dyn Gatekeeper>,
+}
+
+impl fmt::Debug for OpenSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenSpec")
+            .field("conversation", &self.conversation)
+            .field("working_directory", &self.working_directory)
+            .field("model", &self.model)
+            .field("permission_mode", &self.permission_mode)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Facts that the handshake established.
@@ -104,6 +120,12 @@ pub trait Connection: Send + Sync + 'static {
     /// Asks the agent to stop what it is doing. The turn's end still arrives as an event.
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
+    /// Answers a request of the agent. Each can be answered once, and none after it was withdrawn.
+    fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>>;
+
+    /// Changes the permission mode, in the agent's words; returns when the agent has taken it.
+    fn set_permission_mode(&self, mode: String) -> BoxFuture<'_, Result<(), ConnectionError>>;
+
     /// Ends the process and everything it started; returns when its tree is empty and its lock is free.
     /// Calling it twice is the same as calling it once.
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()>;
@@ -112,6 +134,9 @@ pub trait Connection: Send + Sync + 'static {
 /// The connection cannot do what was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ConnectionError {
+    /// There is no such request, or it has been answered or withdrawn.
+    #[error("the request is no longer open")]
+    NotOpen,
     /// The process has ended.
     #[error("the agent has ended{}", .0.as_ref().map(|s| format!(": {s}")).unwrap_or_default())]
     Gone(Option<String>),

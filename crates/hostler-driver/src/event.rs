@@ -2,7 +2,9 @@ use serde_json::value::RawValue;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{ResumeToken, StderrTail};
+use crate::{
+    FileEdit, Gate, PermissionRequest, PlanRequest, QuestionRequest, RequestId, ResumeToken, StderrTail, ToolDisplay,
+};
 
 /// Names a streamed part within one connection. Never reused by a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +46,8 @@ pub enum DriverEvent {
         id: String,
         /// The tool's name as the agent knows it.
         name: String,
+        /// How the call is shown before its input is known.
+        display: ToolDisplay,
     },
     /// A piece of the call's input, as JSON text.
     ToolInputDelta {
@@ -58,6 +62,22 @@ pub enum DriverEvent {
         id: String,
         /// The whole input.
         input: Arc<RawValue>,
+        /// How the call is shown.
+        display: ToolDisplay,
+    },
+    /// The gate has decided on a call. Comes after [`ToolReady`](Self::ToolReady) where the call is shown at all.
+    ToolGated {
+        /// The call.
+        id: String,
+        /// The decision.
+        gate: Gate,
+    },
+    /// A call that runs gives a sign of life.
+    ToolProgress {
+        /// The call.
+        id: String,
+        /// How long it has been running.
+        elapsed: Duration,
     },
     /// The call is over.
     ToolFinished {
@@ -67,7 +87,17 @@ pub enum DriverEvent {
         outcome: ToolOutcome,
         /// What the model is told, bounded by the driver.
         output: String,
+        /// The file that it changed.
+        edit: Option<FileEdit>,
     },
+    /// A person must say whether a tool may run.
+    PermissionRequested(PermissionRequest),
+    /// The agent has questions to a person.
+    QuestionsAsked(QuestionRequest),
+    /// The agent proposes a plan.
+    PlanProposed(PlanRequest),
+    /// The agent does not wait for an answer any longer.
+    RequestWithdrawn(RequestId),
     /// Token use of the running turn so far; the last one before the end counts.
     Usage(TokenUsage),
     /// How the conversation can be continued from now on.

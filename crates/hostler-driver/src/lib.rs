@@ -10,8 +10,10 @@
 mod connection;
 mod event;
 mod installer;
+mod permission;
 mod provider;
 mod text;
+mod tool;
 
 pub use connection::{
     CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, OpenError, OpenErrorKind,
@@ -21,5 +23,10 @@ pub use event::{
     ApiErrorCategory, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome, TurnFailure, TurnOutcome, Unsolicited,
 };
 pub use installer::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer, ProgressSink};
+pub use permission::{
+    Answer, Choice, ClosedGate, Gate, GatedCall, Gatekeeper, PermissionRequest, PlanRequest, Question, QuestionAnswer,
+    QuestionKind, QuestionRequest, RequestId,
+};
 pub use provider::{Driver, ProviderInfo};
 pub use text::{Prompt, StderrTail};
+pub use tool::{FileEdit, ToolDisplay, ToolKind};

@@ -86,7 +86,7 @@ impl Transcript {
         match event {
             DriverEvent::PartStarted { part, kind } => self.part_started(part, kind, out),
             DriverEvent::Delta { part, text } => self.delta(part, text, out),
-            DriverEvent::ToolStarted { id, name } => self.tool_started(id, name, out),
+            DriverEvent::ToolStarted { id, name, .. } => self.tool_started(id, name, out),
             DriverEvent::ToolInputDelta { id, json } => {
                 if self.tools.contains_key(&id) {
                     out.push(StateAction::ChatToolCallDelta(ChatToolCallDeltaAction {
@@ -98,8 +98,8 @@ impl Transcript {
                     }));
                 }
             }
-            DriverEvent::ToolReady { id, input } => self.tool_ready(&id, input.get(), out),
-            DriverEvent::ToolFinished { id, outcome, output } => self.tool_finished(&id, outcome, output, out),
+            DriverEvent::ToolReady { id, input, .. } => self.tool_ready(&id, input.get(), out),
+            DriverEvent::ToolFinished { id, outcome, output, .. } => self.tool_finished(&id, outcome, output, out),
             DriverEvent::Usage(usage) => out.push(StateAction::ChatUsage(ChatUsageAction {
                 turn_id: self.turn.clone(),
                 usage: usage_info(usage),
@@ -117,7 +117,13 @@ impl Transcript {
                     meta: None,
                 })));
             }
-            DriverEvent::TurnBegan(_)
+            DriverEvent::ToolGated { .. }
+            | DriverEvent::ToolProgress { .. }
+            | DriverEvent::PermissionRequested(_)
+            | DriverEvent::QuestionsAsked(_)
+            | DriverEvent::PlanProposed(_)
+            | DriverEvent::RequestWithdrawn(_)
+            | DriverEvent::TurnBegan(_)
             | DriverEvent::ResumeToken(_)
             | DriverEvent::TurnEnded(_)
             | DriverEvent::Gone { .. } => {}

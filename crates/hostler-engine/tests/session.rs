@@ -8,7 +8,7 @@ use ahp_types::state::{MessageKind, ResponsePart, SessionLifecycle, TurnState};
 use common::{Rig, SESSION, dispatch, message, started};
 use hostler_driver::{
     ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, OpenErrorKind, PartId, PartKind, ResumeToken,
-    TokenUsage, ToolOutcome, TurnOutcome, Unsolicited,
+    TokenUsage, ToolDisplay, ToolOutcome, TurnOutcome, Unsolicited,
 };
 use hostler_engine::{CreateSession, EngineError};
 
@@ -333,10 +333,17 @@ async fn a_refused_tool_is_visible_as_a_refused_call() {
     agent.prompt().await;
     let id = || "toolu_1".to_owned();
     let input = serde_json::value::RawValue::from_string(r#"{"command":"ls"}"#.into()).unwrap();
-    agent.emit(DriverEvent::ToolStarted { id: id(), name: "Bash".into() }).await;
+    agent.emit(DriverEvent::ToolStarted { id: id(), name: "Bash".into(), display: ToolDisplay::default() }).await;
     agent.emit(DriverEvent::ToolInputDelta { id: id(), json: r#"{"command":"#.into() }).await;
-    agent.emit(DriverEvent::ToolReady { id: id(), input: input.into() }).await;
-    agent.emit(DriverEvent::ToolFinished { id: id(), outcome: ToolOutcome::Denied, output: "no tools".into() }).await;
+    agent.emit(DriverEvent::ToolReady { id: id(), input: input.into(), display: ToolDisplay::default() }).await;
+    agent
+        .emit(DriverEvent::ToolFinished {
+            id: id(),
+            outcome: ToolOutcome::Denied,
+            output: "no tools".into(),
+            edit: None,
+        })
+        .await;
     agent.answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     let chat = serde_json::to_value(listener.chat.unwrap()).unwrap();

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, OpenError, OpenErrorKind, OpenSpec,
-    Opened, PartId, PartKind, Prompt, ProviderInfo, StderrTail, TokenUsage, TurnOutcome,
+    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, OpenError, OpenErrorKind,
+    OpenSpec, Opened, PartId, PartKind, Prompt, ProviderInfo, RequestId, StderrTail, TokenUsage, TurnOutcome,
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
@@ -37,6 +37,10 @@ pub struct FakeAgent {
     pub events: mpsc::Sender<DriverEvent>,
     /// The prompts that were written to it.
     pub prompts: mpsc::Receiver<String>,
+    /// The answers to its requests.
+    pub answers: mpsc::Receiver<(RequestId, Answer)>,
+    /// The permission modes that it was told.
+    pub modes: mpsc::Receiver<String>,
     state: Arc<State>,
 }
 
@@ -102,13 +106,20 @@ impl FakeStart {
     pub fn succeed(self) -> FakeAgent {
         let (events, receiver) = mpsc::channel(4096);
         let (prompt_sender, prompts) = mpsc::channel(64);
+        let (answer_sender, answers) = mpsc::channel(64);
+        let (mode_sender, modes) = mpsc::channel(64);
         let state = Arc::new(State::default());
-        let connection = FakeConnection { prompts: prompt_sender, state: Arc::clone(&state) };
+        let connection = FakeConnection {
+            prompts: prompt_sender,
+            answers: answer_sender,
+            modes: mode_sender,
+            state: Arc::clone(&state),
+        };
         let facts = ConnectionFacts { pid: 4_000_000, version: Some("0.0.0-fake".to_owned()) };
         let opened = Opened { connection: Box::new(connection), events: receiver, facts };
         // The one who wanted it may have given up.
         let _ = self.answer.send(Ok(opened));
-        FakeAgent { events, prompts, state }
+        FakeAgent { events, prompts, answers, modes, state }
     }
 
     /// The start fails.
@@ -145,6 +156,11 @@ impl FakeAgent {
         self.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     }
 
+    /// The next answer to one of its requests.
+    pub async fn answered(&mut self) -> (RequestId, Answer) {
+        self.answers.recv().await.expect("an answer")
+    }
+
     /// The next prompt.
     pub async fn prompt(&mut self) -> String {
         self.prompts.recv().await.expect("a prompt")
@@ -179,6 +195,8 @@ impl FakeAgent {
 
 struct FakeConnection {
     prompts: mpsc::Sender<String>,
+    answers: mpsc::Sender<(RequestId, Answer)>,
+    modes: mpsc::Sender<String>,
     state: Arc<State>,
 }
 
@@ -196,6 +214,15 @@ impl Connection for FakeConnection {
         self.state.interrupts.fetch_add(1, Ordering::SeqCst);
         self.state.interrupted.notify_one();
         async { Ok(()) }.boxed()
+    }
+
+    fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        let request = request.clone();
+        async move { self.answers.send((request, answer)).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
+    }
+
+    fn set_permission_mode(&self, mode: String) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        async move { self.modes.send(mode).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

@@ -8,18 +8,20 @@
 //!
 //! **Architecture Invariant:** nothing here knows of processes, request ids or files.
 
+mod edit;
 mod outcome;
 mod resume;
 mod streamed;
 mod tools;
 mod usage;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hostler_driver::{ApiErrorCategory, DriverEvent, PartId, PartKind, ToolOutcome, Unsolicited};
+use hostler_driver::{ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, ToolOutcome, Unsolicited};
 use uuid::Uuid;
 
+use crate::display;
 use crate::wire::{
     ApiRetry, AssistantMessage, Block, BlockDelta, BlockStart, Content, Init, StreamEvent, StreamLine, SystemMessage,
     TurnResult, UserMessage, WireMessage,
@@ -36,6 +38,8 @@ pub const CUT_NOTICE: &str = "The connection to the model was cut; the agent sta
 /// Turns one conversation's messages into events.
 #[derive(Debug, Default)]
 pub struct Mapper {
+    /// What paths are shown relative to.
+    directory: PathBuf,
     turn: Option<Turn>,
     streamed: Streamed,
     tools: Tools,
@@ -68,9 +72,9 @@ struct Turn {
 type Events = Vec<DriverEvent>;
 
 impl Mapper {
-    /// A mapper for a new connection.
-    pub fn new() -> Self {
-        Self::default()
+    /// A mapper for a new connection, whose agent works in this directory.
+    pub fn in_directory(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), ..Self::default() }
     }
 
     /// A prompt was written: the next turn is (or may be) its answer.
@@ -81,6 +85,12 @@ impl Mapper {
     /// We refused a call: its result will be a denial.
     pub fn denied(&mut self, tool_use_id: &str) {
         self.tools.deny(tool_use_id);
+    }
+
+    /// The gate has decided on a call of the agent itself.
+    pub fn gated(&mut self, gated: Option<(String, Gate)>) -> Vec<DriverEvent> {
+        let shown = gated.filter(|(id, _)| self.tools.is_ready(id));
+        shown.map(|(id, gate)| DriverEvent::ToolGated { id, gate }).into_iter().collect()
     }
 
     /// The transcript of a conversation exists: it is continued by its path from now on.
@@ -197,7 +207,9 @@ impl Mapper {
                     self.streamed.tool_completed(&message.id, id);
                     self.tool_started(id, name, out);
                     if self.tools.ready(id) {
-                        out.push(DriverEvent::ToolReady { id: id.to_string(), input: (*input).to_owned().into() });
+                        let display = display::display(name, Some(input), &self.directory);
+                        let input = (*input).to_owned().into();
+                        out.push(DriverEvent::ToolReady { id: id.to_string(), input, display });
                     }
                 }
                 Block::ToolResult { .. } | Block::Other => {}
@@ -226,9 +238,11 @@ impl Mapper {
                 }
             }
             Content::Blocks(blocks) => {
+                let mut edit = message.tool_use_result.and_then(edit::of);
                 for block in blocks {
                     if let Block::ToolResult { id, is_error, content } = block {
-                        match self.tools.finish(id, *is_error, Block::tool_output(*content)) {
+                        let edit = edit.take().filter(|_| !is_error);
+                        match self.tools.finish(id, *is_error, Block::tool_output(*content), edit) {
                             Some(finished) => out.push(finished),
                             None => self.skipped.orphaned += 1,
                         }
@@ -356,7 +370,8 @@ impl Mapper {
 
     fn tool_started(&mut self, id: &str, name: &str, out: &mut Events) {
         if self.tools.start(id) {
-            out.push(DriverEvent::ToolStarted { id: id.to_owned(), name: name.to_owned() });
+            let display = display::display(name, None, &self.directory);
+            out.push(DriverEvent::ToolStarted { id: id.to_owned(), name: name.to_owned(), display });
             self.turn(out).produced = true;
         }
     }

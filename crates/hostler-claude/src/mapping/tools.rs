@@ -1,6 +1,6 @@
 use std::collections::{HashMap, HashSet};
 
-use hostler_driver::{DriverEvent, ToolOutcome};
+use hostler_driver::{DriverEvent, FileEdit, ToolOutcome};
 
 /// How much of a tool's answer is passed on, in bytes.
 const MAX_OUTPUT: usize = 64 * 1024;
@@ -46,6 +46,11 @@ impl Tools {
         }
     }
 
+    /// Whether the call's input is complete and its result has not come.
+    pub(super) fn is_ready(&self, id: &str) -> bool {
+        self.calls.get(id) == Some(&Call::Ready)
+    }
+
     /// Whether the model still writes the call's input.
     pub(super) fn is_open(&self, id: &str) -> bool {
         self.calls.get(id) == Some(&Call::Started)
@@ -57,7 +62,13 @@ impl Tools {
     }
 
     /// The call's result has come; `None` if there is no such call.
-    pub(super) fn finish(&mut self, id: &str, is_error: bool, output: String) -> Option<DriverEvent> {
+    pub(super) fn finish(
+        &mut self,
+        id: &str,
+        is_error: bool,
+        output: String,
+        edit: Option<FileEdit>,
+    ) -> Option<DriverEvent> {
         let hook_refusal = is_error.then(|| hook_refusal(&output)).flatten();
         let outcome = match is_error {
             true if self.denied.contains(id) || hook_refusal.is_some() => ToolOutcome::Denied,
@@ -65,14 +76,18 @@ impl Tools {
             false => ToolOutcome::Succeeded,
         };
         let output = hook_refusal.map(str::to_owned).unwrap_or(output);
-        self.finish_with(id, outcome, output)
+        self.close(id, outcome, output, edit)
     }
 
     /// Ends a call that is still open.
     pub(super) fn finish_with(&mut self, id: &str, outcome: ToolOutcome, output: String) -> Option<DriverEvent> {
+        self.close(id, outcome, output, None)
+    }
+
+    fn close(&mut self, id: &str, outcome: ToolOutcome, output: String, edit: Option<FileEdit>) -> Option<DriverEvent> {
         let call = self.calls.get_mut(id).filter(|call| **call != Call::Finished)?;
         *call = Call::Finished;
-        Some(DriverEvent::ToolFinished { id: id.to_owned(), outcome, output: bounded(output) })
+        Some(DriverEvent::ToolFinished { id: id.to_owned(), outcome, output: bounded(output), edit })
     }
 
     /// Ends every call that is still open, in the order of their start.

@@ -92,6 +92,8 @@ struct Line<'a, E> {
     parent_tool_use_id: Option<Text<'a>>,
     #[serde(borrow, default)]
     tool_result_meta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    tool_use_result: Option<&'a RawValue>,
 }
 
 fn none<E>() -> Option<E> {
@@ -133,7 +135,11 @@ impl<'a> WireMessage<'a> {
                 None => return Ok(None),
             },
             ("assistant", _, Some(raw)) => Self::Assistant(message::assistant(raw, sub_agent)?),
-            ("user", _, Some(raw)) => Self::User(message::user(raw, fields.tool_result_meta, sub_agent)?),
+            ("user", _, Some(raw)) => {
+                let mut message = message::user(raw, fields.tool_result_meta, sub_agent)?;
+                message.tool_use_result = fields.tool_use_result;
+                Self::User(message)
+            }
             ("result", ..) => Self::Result(Box::new(serde_json::from_slice(line)?)),
             ("system", ..) => match SystemMessage::parse(line)? {
                 Some(system) => Self::System(system),

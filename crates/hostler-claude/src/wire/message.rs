@@ -21,6 +21,8 @@ pub struct AssistantMessage<'a> {
 pub struct UserMessage<'a> {
     /// What it holds.
     pub content: Content<'a>,
+    /// What the tool did, in a shape of its own for each tool.
+    pub tool_use_result: Option<&'a RawValue>,
     /// What the agent says about the tool results (newer builds).
     pub tool_results: Vec<ToolResultMeta<'a>>,
     /// Whether it belongs to a sub-agent.
@@ -139,7 +141,7 @@ pub(super) fn user<'a>(
     let message: RawMessage<'a> = serde_json::from_str(raw.get())?;
     // The meta data is a convenience of newer builds: in a shape that we do not know it is as good as absent.
     let tool_results = meta.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    Ok(UserMessage { content: content(message.content)?, tool_results, sub_agent })
+    Ok(UserMessage { content: content(message.content)?, tool_use_result: None, tool_results, sub_agent })
 }
 
 fn content(raw: &RawValue) -> Result<Content<'_>, serde_json::Error> {

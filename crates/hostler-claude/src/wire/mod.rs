@@ -12,7 +12,7 @@ mod outcome;
 mod stream;
 mod system;
 
-pub use control::{ControlAnswer, ControlAsk, ControlBody};
+pub use control::{ControlAnswer, ControlAsk, ControlBody, Elicitation, ToolAsk};
 pub use inbound::{NamedMessage, WireError, WireMessage};
 pub use message::{AssistantMessage, Block, Content, ToolResultMeta, UserMessage};
 pub use outbound::{ControlReply, HostMessage, HostRequest, PRE_TOOL_USE_HOOK, Verdict};

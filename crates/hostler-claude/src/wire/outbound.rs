@@ -1,4 +1,5 @@
 use serde::Serialize;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 /// The callback id of our only hook.
@@ -61,6 +62,11 @@ pub enum HostRequest {
     },
     /// Stop what you are doing.
     Interrupt,
+    /// Ask differently from now on.
+    SetPermissionMode {
+        /// How.
+        mode: String,
+    },
 }
 
 /// Hooks by event.
@@ -97,12 +103,23 @@ pub enum ControlReply<'a> {
     },
 }
 
-/// A refusal, in the two shapes that the agent knows.
+/// What we say to a request, in the shapes that the agent knows.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum Verdict<'a> {
-    /// To a permission request; the model reads the message as it stands.
-    Permission {
+    /// To a permission request: the tool runs.
+    Allow {
+        /// `allow`.
+        behavior: &'static str,
+        /// The input that it runs with. Older builds take a missing one for a refusal.
+        #[serde(rename = "updatedInput")]
+        input: &'a RawValue,
+        /// What changes with it. Never anything that would be written to a settings file.
+        #[serde(rename = "updatedPermissions", skip_serializing_if = "Vec::is_empty")]
+        permissions: Vec<PermissionUpdate<'a>>,
+    },
+    /// To a permission request: it does not; the model reads the message as it stands.
+    Deny {
         /// `deny`.
         behavior: &'static str,
         /// Why.
@@ -114,6 +131,23 @@ pub enum Verdict<'a> {
         #[serde(rename = "hookSpecificOutput")]
         output: HookOutput<'a>,
     },
+    /// To an MCP server's question.
+    Elicited {
+        /// `accept`, `decline` or `cancel`.
+        action: &'static str,
+        /// The answer.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<serde_json::Value>,
+    },
+}
+
+/// A change of permissions that lasts as long as the process.
+#[derive(Debug, Serialize)]
+pub struct PermissionUpdate<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    mode: &'a str,
+    destination: &'static str,
 }
 
 /// A hook's decision.
@@ -147,20 +181,44 @@ impl HostRequest {
 }
 
 impl<'a> Verdict<'a> {
+    /// Grants a permission request, with the input that the tool is to run with.
+    pub fn allow(input: &'a RawValue) -> Self {
+        Self::Allow { behavior: "allow", input, permissions: Vec::new() }
+    }
+
+    /// The same, and the process changes to another permission mode.
+    pub fn allow_into(input: &'a RawValue, mode: &'a str) -> Self {
+        let permissions = vec![PermissionUpdate { kind: "setMode", mode, destination: "session" }];
+        Self::Allow { behavior: "allow", input, permissions }
+    }
+
     /// Refuses a permission request.
-    pub fn deny_permission(message: &'a str) -> Self {
-        Self::Permission { behavior: "deny", message }
+    pub fn deny(message: &'a str) -> Self {
+        Self::Deny { behavior: "deny", message }
+    }
+
+    /// Lets a call pass in the PreToolUse hook.
+    pub fn allow_in_hook() -> Self {
+        Self::hook("allow", "Hostler's rules allow it.")
+    }
+
+    /// Makes the agent ask for permission, whatever it would do by itself.
+    pub fn ask_in_hook() -> Self {
+        Self::hook("ask", "Hostler asks the user.")
     }
 
     /// Refuses a call in the PreToolUse hook.
     pub fn deny_in_hook(reason: &'a str) -> Self {
-        Self::Hook {
-            output: HookOutput {
-                hook_event_name: "PreToolUse",
-                permission_decision: "deny",
-                permission_decision_reason: reason,
-            },
-        }
+        Self::hook("deny", reason)
+    }
+
+    fn hook(decision: &'static str, reason: &'a str) -> Self {
+        let output = HookOutput {
+            hook_event_name: "PreToolUse",
+            permission_decision: decision,
+            permission_decision_reason: reason,
+        };
+        Self::Hook { output }
     }
 }
 
@@ -196,7 +254,7 @@ mod tests {
         let success =
             |response| HostMessage::ControlResponse { response: ControlReply::Success { request_id: "q", response } };
         assert_eq!(
-            line(&success(Verdict::deny_permission("no"))),
+            line(&success(Verdict::deny("no"))),
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"behavior":"deny","message":"no"}}}"#
         );
         assert_eq!(

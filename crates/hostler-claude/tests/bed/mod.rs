@@ -3,10 +3,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
 use hostler_driver::{
-    ConversationStart, Driver, DriverEvent, Endpoint, OpenError, OpenSpec, Opened, Prompt, TurnOutcome,
+    ClosedGate, ConversationStart, Driver, DriverEvent, Endpoint, OpenError, OpenSpec, Opened, Prompt, TurnOutcome,
 };
 use hostler_process::ConversationLock;
 use hostler_testkit::fake_agent;
@@ -66,7 +67,9 @@ impl Bed {
             conversation,
             working_directory: self.path("project"),
             model: "fake-model".to_owned(),
+            web_search: false,
             permission_mode: "default".to_owned(),
+            gatekeeper: Arc::new(ClosedGate),
             endpoint: Endpoint { base_url: "http://127.0.0.1:9".to_owned(), bearer: BEARER.to_owned().into() },
         }
     }

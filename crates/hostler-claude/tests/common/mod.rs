@@ -71,7 +71,13 @@ impl OrderCheck {
                 self.outcomes.push(outcome.clone());
                 self.in_turn = false;
             }
-            DriverEvent::Gone { .. } => panic!("the mapping knows nothing of processes"),
+            DriverEvent::ToolGated { .. }
+            | DriverEvent::ToolProgress { .. }
+            | DriverEvent::PermissionRequested(_)
+            | DriverEvent::QuestionsAsked(_)
+            | DriverEvent::PlanProposed(_)
+            | DriverEvent::RequestWithdrawn(_)
+            | DriverEvent::Gone { .. } => panic!("the mapping knows nothing of requests and processes"),
         }
     }
 }

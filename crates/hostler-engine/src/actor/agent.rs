@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened, Prompt,
-    StderrTail,
+    CloseMode, ClosedGate, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened,
+    Prompt, StderrTail,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -126,15 +126,17 @@ impl Actor {
             return;
         };
         let info = driver.describe();
-        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri);
         let model = self.wanted_model().unwrap_or(info.default_model);
+        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &model);
         let permission_mode = self.wanted_permission_mode().to_owned();
         let spec = OpenSpec {
             conversation: self.session.conversation_start(),
             working_directory: self.session.working_directory().unwrap_or_default(),
-            model: model.clone(),
+            model: lease.model.clone(),
+            web_search: lease.web_search,
             permission_mode: permission_mode.clone(),
             endpoint: lease.endpoint.clone(),
+            gatekeeper: Arc::new(ClosedGate),
         };
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();

@@ -1,0 +1,203 @@
+//! Questions to people: how Claude Code and MCP servers word them, and how they want their answers.
+
+use std::sync::Arc;
+
+use hostler_driver::{Choice, Question, QuestionAnswer, QuestionKind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::wire::Elicitation;
+
+/// More than anybody answers.
+const MAX_QUESTIONS: usize = 64;
+
+/// Questions, each with the key that its answer goes under.
+#[derive(Debug)]
+pub(crate) struct Form(Vec<(String, Question)>);
+
+#[derive(Deserialize)]
+struct ToolInput {
+    questions: Vec<ToolQuestion>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolQuestion {
+    question: String,
+    #[serde(default)]
+    header: Option<String>,
+    #[serde(default)]
+    multi_select: bool,
+    #[serde(default)]
+    options: Vec<ToolOption>,
+}
+
+#[derive(Deserialize)]
+struct ToolOption {
+    label: String,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+/// The questions of an `AskUserQuestion` call.
+pub(crate) fn of_tool(input: &RawValue) -> Option<Form> {
+    let input: ToolInput = serde_json::from_str(input.get()).ok()?;
+    if input.questions.is_empty() || input.questions.len() > MAX_QUESTIONS {
+        return None;
+    }
+    let questions = input.questions.into_iter().enumerate().map(|(at, asked)| {
+        let options = asked.options.into_iter().map(|option| Choice {
+            id: option.label.clone(),
+            label: option.label,
+            description: option.description.filter(|text| !text.is_empty()),
+        });
+        let kind = match options.collect::<Vec<_>>() {
+            options if options.is_empty() => QuestionKind::Text,
+            options => QuestionKind::Choice { options, multiple: asked.multi_select, free_text: true },
+        };
+        let question = Question {
+            id: format!("q{}", at + 1),
+            header: asked.header.filter(|text| !text.is_empty()),
+            text: asked.question.clone(),
+            kind,
+            required: false,
+        };
+        (asked.question, question)
+    });
+    Some(Form(questions.collect()))
+}
+
+/// The plan of an `ExitPlanMode` call. Newer builds keep it in a file of their own.
+pub(crate) fn plan(input: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Input {
+        #[serde(default)]
+        plan: Option<String>,
+    }
+    let input: Input = serde_json::from_str(input.get()).ok()?;
+    input.plan.filter(|plan| !plan.trim().is_empty())
+}
+
+/// What an MCP server asks: a sentence, and the fields of its schema. Nothing if the schema is none that MCP allows.
+pub(crate) fn of_elicitation(asked: &Elicitation<'_>) -> Option<(String, Form)> {
+    let server = asked.mcp_server_name.as_deref().unwrap_or("An MCP server");
+    let mut title = format!("{server}: {}", asked.message.as_deref().unwrap_or_default());
+    if let Some(url) = asked.url.as_deref() {
+        title.push_str(&format!("\n{url}"));
+    }
+    let schema: Value = match asked.requested_schema {
+        Some(raw) => serde_json::from_str(raw.get()).ok()?,
+        None => return Some((title, Form(Vec::new()))),
+    };
+    let required = |name: &str| {
+        schema.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|known| known == name))
+    };
+    let empty = Map::new();
+    let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    if fields.len() > MAX_QUESTIONS {
+        return None;
+    }
+    let questions = fields.iter().map(|(name, field)| {
+        let text = |key: &str| field.get(key).and_then(Value::as_str).map(str::to_owned);
+        let question = Question {
+            id: name.clone(),
+            header: text("title"),
+            text: text("description").or_else(|| text("title")).unwrap_or_else(|| name.clone()),
+            kind: kind_of(field)?,
+            required: required(name),
+        };
+        Some((name.clone(), question))
+    });
+    Some((title, Form(questions.collect::<Option<Vec<_>>>()?)))
+}
+
+fn kind_of(field: &Value) -> Option<QuestionKind> {
+    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
+    let options = |ids: Vec<Value>, names: Vec<Value>| {
+        let options = ids.iter().enumerate().filter_map(|(at, id)| {
+            let id = id.as_str()?.to_owned();
+            let label = names.get(at).and_then(Value::as_str).unwrap_or(&id).to_owned();
+            Some(Choice { id, label, description: None })
+        });
+        options.collect::<Vec<_>>()
+    };
+    match field.get("type").and_then(Value::as_str)? {
+        "string" if field.get("enum").is_some() => {
+            let options = options(list(field.get("enum")), list(field.get("enumNames")));
+            Some(QuestionKind::Choice { options, multiple: false, free_text: false })
+        }
+        "array" => {
+            let items = field.get("items")?;
+            let options = options(list(items.get("enum")), list(items.get("enumNames")));
+            Some(QuestionKind::Choice { options, multiple: true, free_text: false })
+        }
+        "string" => Some(QuestionKind::Text),
+        "integer" => Some(QuestionKind::Number { whole: true }),
+        "number" => Some(QuestionKind::Number { whole: false }),
+        "boolean" => Some(QuestionKind::YesOrNo),
+        _ => None,
+    }
+}
+
+impl Form {
+    pub(crate) fn questions(&self) -> Vec<Question> {
+        self.0.iter().map(|(_, question)| question.clone()).collect()
+    }
+
+    /// The tool's input with the answers in it, which is how the tool wants them. Unanswered questions are left out.
+    pub(crate) fn answered(&self, asked: &RawValue, answers: &[(String, QuestionAnswer)]) -> Option<Arc<RawValue>> {
+        let mut input: Map<String, Value> = serde_json::from_str(asked.get()).ok()?;
+        let mut texts = Map::new();
+        for (key, _, answer) in self.matched(answers) {
+            texts.insert(key.to_owned(), Value::String(words(answer)));
+        }
+        input.insert("answers".to_owned(), Value::Object(texts));
+        serde_json::value::to_raw_value(&input).ok().map(Arc::from)
+    }
+
+    /// The answers as an MCP server wants them.
+    pub(crate) fn content(&self, answers: &[(String, QuestionAnswer)]) -> Value {
+        let mut content = Map::new();
+        for (key, question, answer) in self.matched(answers) {
+            content.insert(key.to_owned(), value(question, answer));
+        }
+        Value::Object(content)
+    }
+
+    fn matched<'a>(
+        &'a self,
+        answers: &'a [(String, QuestionAnswer)],
+    ) -> impl Iterator<Item = (&'a str, &'a Question, &'a QuestionAnswer)> {
+        self.0.iter().filter_map(move |(key, question)| {
+            let (_, answer) = answers.iter().find(|(id, _)| *id == question.id)?;
+            Some((key.as_str(), question, answer))
+        })
+    }
+}
+
+fn words(answer: &QuestionAnswer) -> String {
+    match answer {
+        QuestionAnswer::Chosen { options, free_text } => {
+            options.iter().chain(free_text).map(String::as_str).collect::<Vec<_>>().join(", ")
+        }
+        QuestionAnswer::Text(text) => text.clone(),
+        QuestionAnswer::Number(number) => number.to_string(),
+        QuestionAnswer::YesOrNo(yes) => if *yes { "Yes" } else { "No" }.to_owned(),
+    }
+}
+
+fn value(question: &Question, answer: &QuestionAnswer) -> Value {
+    match (&question.kind, answer) {
+        (QuestionKind::Choice { multiple: true, .. }, QuestionAnswer::Chosen { options, free_text }) => {
+            options.iter().chain(free_text).cloned().map(Value::String).collect()
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "a whole number was asked for and is checked to be one")]
+        (QuestionKind::Number { whole: true }, QuestionAnswer::Number(number)) if number.fract() == 0.0 => {
+            Value::from(*number as i64)
+        }
+        (_, QuestionAnswer::Number(number)) => Value::from(*number),
+        (_, QuestionAnswer::YesOrNo(yes)) => Value::Bool(*yes),
+        (_, answer) => Value::String(words(answer)),
+    }
+}

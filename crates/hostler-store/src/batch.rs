@@ -7,7 +7,7 @@ use ahp_types::{ActionOrigin, StateAction};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::StoreError;
+use crate::{AuditEntry, Blob, StoreError};
 
 /// How hard a batch must be kept before clients see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +122,8 @@ pub struct Batch {
     pub(crate) catalogue: Option<CatalogueChange>,
     pub(crate) snapshot: Option<SnapshotRow>,
     pub(crate) client: Option<(String, i64)>,
+    pub(crate) blobs: Vec<Blob>,
+    pub(crate) audit: Vec<AuditEntry>,
     pub(crate) then: Option<Then>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
 }
@@ -137,6 +139,8 @@ impl Batch {
             catalogue: None,
             snapshot: None,
             client: None,
+            blobs: Vec::new(),
+            audit: Vec::new(),
             then: None,
             done: None,
         }
@@ -175,6 +179,19 @@ impl Batch {
     /// Notes that a client was here at this time (milliseconds since the epoch).
     pub fn client(mut self, id: String, seen_ms: i64) -> Self {
         self.client = Some((id, seen_ms));
+        self
+    }
+
+    /// Adds contents that the batch's actions name. A batch that has any is to be durable: whoever reads a name can then
+    /// read what it stands for. Ignored for batches of no session.
+    pub fn blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
+        self.blobs.extend(blobs);
+        self
+    }
+
+    /// Adds decisions to the session's audit log. Ignored for batches of no session.
+    pub fn audit(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
+        self.audit.extend(entries);
         self
     }
 

@@ -65,6 +65,25 @@ const MIGRATIONS: &[M<'static>] = &[
          CREATE TABLE clients (id TEXT PRIMARY KEY, seen_ms INTEGER NOT NULL);
          CREATE INDEX journal_of_client ON journal (client, client_seq) WHERE client IS NOT NULL;",
     ),
+    M::up(
+        "-- What is too large for a state, by its content's hash, as long as a session names it.
+         CREATE TABLE blobs (hash TEXT PRIMARY KEY, content_type TEXT NOT NULL, body BLOB NOT NULL);
+         CREATE TABLE blob_names (
+             session TEXT NOT NULL,
+             hash TEXT NOT NULL,
+             PRIMARY KEY (session, hash)
+         ) WITHOUT ROWID;
+         CREATE INDEX blob_names_of_hash ON blob_names (hash);
+
+         -- Who decided what about which tool call. Goes with its session.
+         CREATE TABLE audit (
+             id INTEGER PRIMARY KEY AUTOINCREMENT,
+             session TEXT NOT NULL,
+             at_ms INTEGER NOT NULL,
+             body TEXT NOT NULL
+         );
+         CREATE INDEX audit_of_session ON audit (session, id);",
+    ),
 ];
 
 /// Opens the file for the writer, creating or migrating it.

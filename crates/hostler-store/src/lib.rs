@@ -8,7 +8,9 @@
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod batch;
+mod blob;
 mod database;
 mod error;
 mod reader;
@@ -16,7 +18,9 @@ mod retention;
 mod sequencer;
 mod writer;
 
+pub use audit::{AuditEntry, AuditRow};
 pub use batch::{Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, TurnRow};
+pub use blob::Blob;
 pub use error::StoreError;
 pub use reader::{JournalRow, StoredSession, StoredState};
 pub use retention::Retention;

@@ -16,7 +16,7 @@ use crate::batch::{Batch, Durability, Published, Publisher};
 use crate::reader::{self, JournalRow, StoredSession, StoredState};
 use crate::retention::Retention;
 use crate::writer::{self, Row};
-use crate::{StoreError, database};
+use crate::{AuditRow, Blob, StoreError, audit, blob, database};
 
 /// How many batches may be unwritten at once. When the disk is that far behind, actors wait for it.
 const MAX_UNWRITTEN: usize = 65_536;
@@ -121,6 +121,24 @@ impl Store {
     /// If the store cannot be read.
     pub async fn clients(&self, since_ms: i64) -> Result<Vec<String>, StoreError> {
         self.read(move |db| reader::clients(db, since_ms)).await
+    }
+
+    /// The contents under a hash, if a session of this host names them.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn blob(&self, hash: &str) -> Result<Option<Blob>, StoreError> {
+        let hash = hash.to_owned();
+        self.read(move |db| blob::read(db, hash)).await
+    }
+
+    /// A page of a session's audit log: what was decided after an entry (0: from the beginning), in order.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {
+        let session = session.to_owned();
+        self.read(move |db| audit::read(db, &session, after, limit)).await
     }
 
     async fn read<T: Send + 'static>(
@@ -326,6 +344,10 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
         items.push(Arc::new(Published::new(*seq, entry)));
     }
     if keep {
+        if let Some(session) = &batch.session {
+            rows.extend(batch.blobs.into_iter().map(|blob| Row::Blob { session: Arc::clone(session), blob }));
+            rows.extend(batch.audit.into_iter().map(|entry| Row::Audit { session: Arc::clone(session), entry }));
+        }
         rows.extend(batch.catalogue.map(Row::Catalogue));
         rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
         rows.extend(batch.client.map(|(id, seen_ms)| Row::Client { id, seen_ms }));

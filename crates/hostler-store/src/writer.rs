@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction, params};
 
-use crate::StoreError;
 use crate::batch::{CatalogueChange, Durability, Entry, HostRecord, SnapshotRow};
 use crate::retention::{self, Retention};
 use crate::sequencer::{BLOCK, Inner, Life, Numbered, Shared, number, publish};
+use crate::{AuditEntry, Blob, StoreError, audit, blob};
 
 /// Streamed output is committed at the latest after this time; 100 ms is the promise.
 const STREAM_WINDOW: Duration = Duration::from_millis(50);
@@ -42,6 +42,14 @@ pub(crate) enum Row {
     Client {
         id: String,
         seen_ms: i64,
+    },
+    Blob {
+        session: Arc<str>,
+        blob: Blob,
+    },
+    Audit {
+        session: Arc<str>,
+        entry: AuditEntry,
     },
 }
 
@@ -290,7 +298,7 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
                 *old = *seq;
             }
             Row::Snapshot { seq: old, .. } => *old = *seq,
-            Row::Catalogue(_) | Row::Client { .. } => {}
+            Row::Catalogue(_) | Row::Client { .. } | Row::Blob { .. } | Row::Audit { .. } => {}
         }
     }
     batch.items = batch
@@ -354,10 +362,14 @@ fn write(db: &mut Connection, channels: &mut Channels, keeper: &mut Keeper, work
                     "DELETE FROM sessions WHERE uri = ?1",
                     "DELETE FROM snapshots WHERE session = ?1",
                     "DELETE FROM turns WHERE session = ?1",
+                    "DELETE FROM audit WHERE session = ?1",
                 ] {
                     tx.execute(table, params![&**session])?;
                 }
+                blob::forget(&tx, session)?;
             }
+            Row::Blob { session, blob } => blob::write(&tx, session, blob)?,
+            Row::Audit { session, entry } => audit::write(&tx, session, entry)?,
             Row::Snapshot { session, seq, row } => snapshot(&tx, session, *seq, row)?,
             Row::Client { id, seen_ms } => {
                 tx.prepare_cached(

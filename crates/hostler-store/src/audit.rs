@@ -1,0 +1,66 @@
+//! The audit log: who decided what about which tool call. Written once, never changed; it goes with its session.
+
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+
+use crate::StoreError;
+
+/// One decision about one tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEntry {
+    /// When, in milliseconds since the epoch.
+    pub at_ms: i64,
+    /// Who decided: a client's id, `rule`, `mode`, or `host`.
+    pub who: String,
+    /// The call's id.
+    pub call: String,
+    /// The tool as the agent knows it.
+    pub tool: String,
+    /// What it was about: bounded, without what looks like a secret.
+    pub input: String,
+    /// The sub-agent that made the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sub_agent: Option<String>,
+    /// `allow`, `ask`, `deny`, `withdrawn`.
+    pub decision: String,
+    /// The rule, or the reason in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// An entry with its place in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// Its place: the next page begins after it.
+    pub id: i64,
+    /// The decision.
+    #[serde(flatten)]
+    pub entry: AuditEntry,
+}
+
+pub(crate) fn write(tx: &Connection, session: &str, entry: &AuditEntry) -> Result<(), StoreError> {
+    let body = serde_json::to_string(entry)
+        .map_err(|error| StoreError::Database(format!("an audit entry cannot be encoded: {error}")))?;
+    tx.prepare_cached("INSERT INTO audit (session, at_ms, body) VALUES (?1, ?2, ?3)")?.execute(params![
+        session,
+        entry.at_ms,
+        body
+    ])?;
+    Ok(())
+}
+
+pub(crate) fn read(db: &Connection, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement =
+        db.prepare_cached("SELECT id, body FROM audit WHERE session = ?1 AND id > ?2 ORDER BY id LIMIT ?3")?;
+    let rows =
+        statement.query_map(params![session, after, limit], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+    rows.map(|row| {
+        let (id, body) = row?;
+        let entry = serde_json::from_str(&body)
+            .map_err(|error| StoreError::Database(format!("an audit entry cannot be read: {error}")))?;
+        Ok(AuditRow { id, entry })
+    })
+    .collect()
+}

@@ -1,0 +1,88 @@
+//! Contents by their hash and the audit log, on a real database file.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use hostler_store::{AuditEntry, Batch, Blob, CatalogueChange, Durability, Published, Publisher, Store, StoreOptions};
+
+struct Nobody;
+
+impl Publisher for Nobody {
+    fn publish(&self, _: &Arc<Published>) {}
+}
+
+fn open(dir: &Path) -> Store {
+    Store::open(&StoreOptions::new(dir), Arc::new(Nobody)).unwrap()
+}
+
+fn batch(session: &str) -> Batch {
+    Batch::new(Some(session.into()), Durability::Durable)
+}
+
+fn decided(call: &str) -> AuditEntry {
+    AuditEntry {
+        at_ms: 7,
+        who: "rule".into(),
+        call: call.into(),
+        tool: "Bash".into(),
+        input: "git status".into(),
+        sub_agent: None,
+        decision: "allow".into(),
+        why: Some("Bash(git status)".into()),
+    }
+}
+
+async fn remove(store: &Store, session: &str) {
+    let change = CatalogueChange::Remove { session: session.into() };
+    store.sequencer().commit(batch(session).catalogue(change)).await.unwrap();
+}
+
+#[tokio::test]
+async fn contents_are_there_once_their_batch_is_committed_and_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let blob = Blob::new("text/plain", "long output".as_bytes());
+    assert_eq!(store.blob(blob.hash()).await.unwrap(), None);
+    store.sequencer().commit(batch("claude:/1").blobs([blob.clone()])).await.unwrap();
+    assert_eq!(store.blob(blob.hash()).await.unwrap(), Some(blob.clone()));
+    store.sequencer().stop().await;
+    assert_eq!(open(dir.path()).blob(blob.hash()).await.unwrap(), Some(blob));
+}
+
+#[tokio::test]
+async fn contents_go_with_the_last_session_that_names_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let (shared, own) = (Blob::new("text/plain", "shared".as_bytes()), Blob::new("text/plain", "own".as_bytes()));
+    store.sequencer().commit(batch("claude:/1").blobs([shared.clone(), own.clone()])).await.unwrap();
+    store.sequencer().commit(batch("claude:/2").blobs([shared.clone()])).await.unwrap();
+    remove(&store, "claude:/1").await;
+    assert_eq!(store.blob(own.hash()).await.unwrap(), None);
+    assert!(store.blob(shared.hash()).await.unwrap().is_some());
+    remove(&store, "claude:/2").await;
+    assert_eq!(store.blob(shared.hash()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_audit_log_is_read_by_page_and_goes_with_its_session() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    for call in ["a", "b", "c"] {
+        store.sequencer().commit(batch("claude:/1").audit([decided(call)])).await.unwrap();
+    }
+    store.sequencer().commit(batch("claude:/2").audit([decided("other")])).await.unwrap();
+    let first = store.audit("claude:/1", 0, 2).await.unwrap();
+    assert_eq!(first.iter().map(|row| row.entry.call.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let rest = store.audit("claude:/1", first[1].id, 100).await.unwrap();
+    assert_eq!(rest.iter().map(|row| row.entry.call.as_str()).collect::<Vec<_>>(), ["c"]);
+    remove(&store, "claude:/1").await;
+    assert!(store.audit("claude:/1", 0, 100).await.unwrap().is_empty());
+    assert_eq!(store.audit("claude:/2", 0, 100).await.unwrap().len(), 1);
+}
+
+#[test]
+fn contents_are_never_printed() {
+    let blob = Blob::new("text/plain", "a password".as_bytes());
+    assert!(!format!("{blob:?}").contains("password"));
+}

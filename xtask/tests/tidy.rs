@@ -16,7 +16,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("hostler-claude", &["hostler-driver", "hostler-process"]),
     ("hostler-gateway", &[]),
     ("hostler-store", &[]),
-    ("hostler-engine", &["hostler-driver", "hostler-store"]),
+    ("hostler-engine", &["hostler-driver", "hostler-rules", "hostler-store"]),
     ("hostler-ahp", &["hostler-engine"]),
     ("hostler-cli", &["hostler-driver"]),
     (

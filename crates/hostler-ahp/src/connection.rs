@@ -409,6 +409,15 @@ impl Reader {
         match methods::command(&self.context.engine, &self.client_id, method, params) {
             Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
             Command::Subscribe(channel) => self.subscribe(id, &channel).await,
+            Command::Read(params) => {
+                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
+                self.context.tasks.spawn(async move {
+                    let result = methods::read(&engine, params).await;
+                    // The client may have left.
+                    let _ = replies.send(encode::answer(&id, result)).await;
+                });
+                true
+            }
             Command::Dispose(session) => {
                 let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
                 self.context.tasks.spawn(async move {

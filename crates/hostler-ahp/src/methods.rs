@@ -1,9 +1,11 @@
 //! The commands: what each request does.
 
 use ahp_types::commands::{
-    CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult, ReconnectParams,
-    ResolveSessionConfigParams, ResolveSessionConfigResult, SubscribeParams,
+    ContentEncoding, CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult, ReconnectParams,
+    ResolveSessionConfigParams, ResolveSessionConfigResult, ResourceReadParams, ResourceReadResult, SubscribeParams,
 };
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use hostler_engine::{CreateSession, Engine};
 use serde::Serialize;
 use serde_json::Value;
@@ -20,6 +22,8 @@ pub(crate) enum Command {
     Subscribe(String),
     /// Dispose of a session; this may take a moment.
     Dispose(String),
+    /// Read contents, which may be large.
+    Read(ResourceReadParams),
 }
 
 /// What an accepted `initialize` establishes.
@@ -70,6 +74,10 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Ok(params) => return Command::Dispose(params.channel),
             Err(error) => Err(error),
         },
+        "resourceRead" => match decode::params::<ResourceReadParams>(params) {
+            Ok(params) => return Command::Read(params),
+            Err(error) => Err(error),
+        },
         "listSessions" => list_sessions(engine, params),
         "resolveSessionConfig" => resolve_session_config(engine, params),
         "initialize" | "reconnect" => Err(RpcError::new(-32601, "the connection is initialized already")),
@@ -113,6 +121,21 @@ fn resolve_session_config(engine: &Engine, params: Value) -> Result<Value, RpcEr
     let params: ResolveSessionConfigParams = decode::params(params)?;
     let config = engine.resolve_config(params.provider.as_deref(), params.config.as_ref())?;
     value(&ResolveSessionConfigResult { schema: config.schema, values: config.values })
+}
+
+/// Reads contents that this host's sessions name. Text is sent as text unless bytes are asked for; what is no text is
+/// sent as bytes whatever is asked for.
+pub(crate) async fn read(engine: &Engine, params: ResourceReadParams) -> Result<Value, RpcError> {
+    let content = engine.content(&params.uri).await?;
+    let content_type = Some(content.content_type);
+    let (data, encoding) = match params.encoding {
+        Some(ContentEncoding::Base64) => (STANDARD.encode(&content.body), ContentEncoding::Base64),
+        _ => match String::from_utf8(content.body) {
+            Ok(text) => (text, ContentEncoding::Utf8),
+            Err(bytes) => (STANDARD.encode(bytes.as_bytes()), ContentEncoding::Base64),
+        },
+    };
+    value(&ResourceReadResult { data, encoding, content_type })
 }
 
 fn value(result: &impl Serialize) -> Result<Value, RpcError> {

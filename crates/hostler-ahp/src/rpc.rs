@@ -84,9 +84,11 @@ impl From<EngineError> for RpcError {
             EngineError::ChannelNotFound(_) | EngineError::SessionNotFound(_) => ahp_error_codes::SESSION_NOT_FOUND,
             EngineError::SessionExists(_) => ahp_error_codes::SESSION_ALREADY_EXISTS,
             EngineError::ProviderNotFound(_) => ahp_error_codes::PROVIDER_NOT_FOUND,
-            EngineError::ClientUnknown => ahp_error_codes::NOT_FOUND,
+            EngineError::ClientUnknown | EngineError::ContentNotFound(_) => ahp_error_codes::NOT_FOUND,
             EngineError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
-            EngineError::Store(_) | EngineError::Stopping => json_rpc_error_codes::INTERNAL_ERROR,
+            EngineError::Store(_) | EngineError::Rules(_) | EngineError::Stopping => {
+                json_rpc_error_codes::INTERNAL_ERROR
+            }
         };
         Self::new(code, error.to_string())
     }

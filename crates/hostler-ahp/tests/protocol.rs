@@ -3,7 +3,10 @@
 
 mod common;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use common::{Raw, rig};
+use hostler_driver::{Answer, DriverEvent, PermissionRequest, RequestId, ToolDisplay, ToolOutcome};
 use hostler_engine::default_chat_uri;
 use serde_json::{Value, json};
 
@@ -70,7 +73,6 @@ async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
         "fetchTurns",
         "createChat",
         "disposeChat",
-        "resourceRead",
         "resourceWrite",
         "authenticate",
         "completions",
@@ -325,5 +327,82 @@ async fn two_sockets_of_one_client_do_not_disturb_each_other() {
     drop(one);
     two.dispatch(SESSION, json!({"type": "session/titleChanged", "title": "Still here"})).await;
     assert_eq!(two.envelope("session/titleChanged").await["action"]["title"], "Still here");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_long_output_is_read_by_its_name_as_text_or_bytes() {
+    let mut rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let chat = default_chat_uri(SESSION);
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    let message = json!({"text": "hi", "origin": {"kind": "user"}});
+    let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
+    raw.dispatch(&chat, started).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    let long = "é".repeat(20_000);
+    let (id, name) = ("c1".to_owned(), "Bash".to_owned());
+    agent.emit(DriverEvent::ToolStarted { id: id.clone(), name, display: ToolDisplay::default() }).await;
+    let (outcome, output) = (ToolOutcome::Succeeded, long.clone());
+    agent.emit(DriverEvent::ToolFinished { id, outcome, output, edit: None }).await;
+    let complete = raw.envelope("chat/toolCallComplete").await;
+    let uri = complete["action"]["result"]["content"][1]["uri"].clone();
+    let text = raw.call("resourceRead", json!({"uri": uri})).await.unwrap();
+    assert_eq!((&text["data"], &text["encoding"]), (&json!(long), &json!("utf-8")));
+    assert_eq!(text["contentType"], "text/plain");
+    let bytes = raw.call("resourceRead", json!({"uri": uri, "encoding": "base64"})).await.unwrap();
+    assert_eq!(bytes["encoding"], "base64");
+    assert_eq!(STANDARD.decode(bytes["data"].as_str().unwrap()).unwrap(), long.as_bytes());
+    for nothing in ["ahp-content:/0", "file:///etc/passwd", "", "../x"] {
+        assert_eq!(raw.code("resourceRead", json!({"uri": nothing})).await, -32008, "{nothing}");
+    }
+    assert_eq!(raw.code("resourceRead", json!({})).await, -32602);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear_the_chat() {
+    let mut rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    let chat = default_chat_uri(SESSION);
+    let message = json!({"text": "hi", "origin": {"kind": "user"}});
+    let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
+    raw.dispatch(&chat, started).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    let input = serde_json::value::RawValue::from_string(r#"{"command":"git push"}"#.to_owned()).unwrap().into();
+    let request = PermissionRequest {
+        request: RequestId("r1".into()),
+        call: "c1".into(),
+        tool: "Bash".into(),
+        input,
+        sub_agent: None,
+        reason: None,
+    };
+    agent.emit(DriverEvent::PermissionRequested(request)).await;
+    let needed = raw.envelope("session/inputNeededSet").await["action"]["request"].take();
+    assert_eq!(needed["toolCall"]["toolInput"], r#"{"command":"git push"}"#);
+    // Only the host may say these.
+    for forbidden in ["chat/toolCallReady", "chat/toolCallComplete", "chat/inputRequested"] {
+        raw.dispatch(&chat, json!({"type": forbidden, "turnId": "t1", "toolCallId": "c1"})).await;
+    }
+    // A word that is malformed is no word.
+    raw.dispatch(
+        &chat,
+        json!({"type": "chat/toolCallConfirmed", "turnId": "t1", "toolCallId": "c1", "approved": "yes"}),
+    )
+    .await;
+    let answer_to = needed["chat"].as_str().unwrap().to_owned();
+    let yes = json!({"type": "chat/toolCallConfirmed", "turnId": needed["turnId"], "toolCallId": needed["toolCall"]["toolCallId"],
+        "approved": true, "confirmed": "user-action", "selectedOptionId": "allow-once"});
+    raw.dispatch(&answer_to, yes).await;
+    let (request, answer) = agent.answered().await;
+    assert_eq!(request, RequestId("r1".into()));
+    assert!(matches!(answer, Answer::Allow { input: None }), "{answer:?}");
+    raw.envelope("session/inputNeededRemoved").await;
     rig.engine.shutdown().await;
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
 use hostler_driver::Driver;
-use hostler_store::{Publisher, Store, StoreOptions};
+use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
 use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -17,10 +17,13 @@ use crate::catalogue::{Catalogue, SessionPage};
 use crate::clock::{now, now_ms};
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
+use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
+use crate::rulebook::RuleBook;
 use crate::session::{Dispatch, Session};
+use crate::transcript::CONTENT_SCHEME;
 use crate::{EngineError, clients, config, uri};
 
 /// How long a shutdown may take before it stops being polite.
@@ -38,6 +41,8 @@ pub struct EngineConfig {
     pub default_directory: PathBuf,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Duration,
+    /// How permissions are treated.
+    pub permissions: PermissionConfig,
 }
 
 /// A wish for a session.
@@ -53,6 +58,15 @@ pub struct CreateSession {
     pub config: Option<JsonObject>,
     /// The client that takes part from the beginning.
     pub active_client: Option<SessionActiveClient>,
+}
+
+/// Contents that states and actions name instead of carrying them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// What kind of contents they are.
+    pub content_type: String,
+    /// The contents.
+    pub body: Vec<u8>,
 }
 
 /// A configuration's schema and its values.
@@ -76,6 +90,7 @@ impl Engine {
     /// # Errors
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
+        let rules = Arc::new(RuleBook::open(&config.store.dir)?);
         let hub = Arc::new(Hub::new());
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
@@ -91,6 +106,8 @@ impl Engine {
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
             interrupt_grace: config.interrupt_grace,
+            permissions: config.permissions,
+            rules,
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
@@ -206,8 +223,9 @@ impl Engine {
         if let Some(provider) = provider.filter(|provider| !self.host.drivers.contains_key(*provider)) {
             return Err(EngineError::ProviderNotFound(provider.to_owned()));
         }
-        let values = config::resolve(config).map_err(EngineError::Invalid)?;
-        Ok(SessionConfig { schema: config::session_schema(), values })
+        let bypass = self.host.permissions.allow_bypass;
+        let values = config::resolve(config, bypass).map_err(EngineError::Invalid)?;
+        Ok(SessionConfig { schema: config::session_schema(bypass), values })
     }
 
     /// Subscribes to a channel. The snapshot arrives in the subscriber's queue under `token`, before any later
@@ -277,6 +295,26 @@ impl Engine {
         if known {
             self.host.reject(dispatch, reason).await;
         }
+    }
+
+    /// The contents behind a URI that a state or an action names.
+    ///
+    /// # Errors
+    /// [`EngineError::ContentNotFound`] if no session of this host names it.
+    pub async fn content(&self, uri: &str) -> Result<Content, EngineError> {
+        let not_found = || EngineError::ContentNotFound(uri.to_owned());
+        let hash = uri.strip_prefix(CONTENT_SCHEME).ok_or_else(not_found)?;
+        let blob = self.host.store.blob(hash).await?.ok_or_else(not_found)?;
+        Ok(Content { content_type: blob.content_type().to_owned(), body: blob.body().to_vec() })
+    }
+
+    /// A page of a session's audit log: what was decided about its tool calls after an entry (0: from the beginning).
+    /// Serialized, each entry is one line of the export.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, EngineError> {
+        Ok(self.host.store.audit(session, after, limit).await?)
     }
 
     /// The agents that are alive now.

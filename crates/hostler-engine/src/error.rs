@@ -1,5 +1,7 @@
 use hostler_store::StoreError;
 
+use crate::rulebook::RuleBookError;
+
 /// What the engine refuses, each with a sentence for a person.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum EngineError {
@@ -21,6 +23,12 @@ pub enum EngineError {
     /// Something in the request is wrong.
     #[error("{0}")]
     Invalid(String),
+    /// There are no such contents.
+    #[error("there is nothing under {0}")]
+    ContentNotFound(String),
+    /// The host's rules are in trouble.
+    #[error(transparent)]
+    Rules(#[from] RuleBookError),
     /// The store is in trouble.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -17,8 +17,10 @@ use crate::EngineError;
 use crate::actor::{Origin, SessionHandle};
 use crate::catalogue::Catalogue;
 use crate::hub::{ChannelState, Delivery, Hub, SnapshotAt, Subscriber};
+use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::root::Root;
+use crate::rulebook::RuleBook;
 use crate::session::Dispatch;
 
 /// What all actors share.
@@ -29,6 +31,8 @@ pub(crate) struct Host {
     pub(crate) gateway: Arc<dyn ModelGateway>,
     pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
     pub(crate) interrupt_grace: Duration,
+    pub(crate) permissions: PermissionConfig,
+    pub(crate) rules: Arc<RuleBook>,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

@@ -18,6 +18,8 @@ pub(crate) enum Record {
     Resume { token: ResumeToken },
     /// A turn's prompt was written to the agent under this id.
     Delivered { turn: String, message: Uuid },
+    /// A person has allowed something as long as the session lives, by these rules.
+    Allowed { rules: Vec<String> },
     /// A kind that a newer version wrote.
     #[serde(other)]
     Unknown,
@@ -32,6 +34,9 @@ pub(crate) struct SessionSnapshot {
     pub(crate) created_at: String,
     pub(crate) conversation: Uuid,
     pub(crate) token: Option<ResumeToken>,
+    /// What is allowed as long as the session lives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) allowed: Vec<String>,
 }
 
 impl Record {

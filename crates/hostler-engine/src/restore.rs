@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ahp::reducers::ReduceOutcome;
 use ahp_types::StateAction;
+use hostler_rules::RuleSet;
 use hostler_store::{JournalRow, StoredState};
 
 use crate::record::{Record, SessionSnapshot};
@@ -33,7 +34,7 @@ pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Opti
 }
 
 fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Option<Session> {
-    let SessionSnapshot { session, mut chat, created_at, conversation, token } = serde_json::from_str(body)
+    let SessionSnapshot { session, mut chat, created_at, conversation, token, allowed } = serde_json::from_str(body)
         .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
         .ok()?;
     for turn in turns {
@@ -42,7 +43,7 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Optio
             Err(error) => tracing::error!(session = &**uri, %error, "a stored turn could not be read"),
         }
     }
-    Some(Session {
+    let mut session = Session {
         uri: Arc::clone(uri),
         chat_uri: chat.resource.as_str().into(),
         session: Arc::new(session),
@@ -51,9 +52,12 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Optio
         created_at,
         conversation,
         token,
+        rules: RuleSet::default(),
         stored: true,
         listed,
-    })
+    };
+    session.allow(&allowed);
+    Some(session)
 }
 
 fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session>) {
@@ -67,6 +71,7 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 created_at,
                 conversation,
                 token: None,
+                rules: RuleSet::default(),
                 stored_turns: 0,
                 stored: true,
                 listed,
@@ -75,6 +80,11 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
         Ok(Record::Resume { token }) => {
             if let Some(session) = session.as_mut() {
                 session.token = Some(token);
+            }
+        }
+        Ok(Record::Allowed { rules }) => {
+            if let Some(session) = session.as_mut() {
+                session.allow(&rules);
             }
         }
         Ok(Record::Delivered { .. } | Record::Unknown) => {}

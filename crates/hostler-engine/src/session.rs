@@ -6,10 +6,11 @@ use std::sync::Arc;
 use ahp::reducers::{ReduceOutcome, apply_action_to_chat, apply_action_to_session};
 use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, StateAction};
 use ahp_types::state::{
-    ChatState, ChatSummary, SessionChatSummary, SessionConfigState, SessionLifecycle, SessionState, SessionStatus,
-    SessionSummary,
+    ChatInputRequest, ChatState, ChatSummary, ResponsePart, SessionChatSummary, SessionConfigState, SessionLifecycle,
+    SessionState, SessionStatus, SessionSummary, ToolCallPendingConfirmationState, ToolCallState,
 };
 use hostler_driver::{ConversationStart, ResumeToken};
+use hostler_rules::{Effect, Rule, RuleSet, Scope};
 use hostler_store::{SnapshotRow, StoreError, TurnRow};
 use url::Url;
 use uuid::Uuid;
@@ -51,6 +52,8 @@ pub(crate) struct Session {
     pub(crate) conversation: Uuid,
     /// How it goes on; `None` until the agent has confirmed it.
     pub(crate) token: Option<ResumeToken>,
+    /// What is allowed as long as the session lives.
+    pub(crate) rules: RuleSet,
     /// How many ended turns the store holds as rows.
     pub(crate) stored_turns: usize,
     /// Whether the store knows the session.
@@ -134,6 +137,7 @@ impl Session {
             chat: Arc::new(chat),
             created_at: now,
             token: None,
+            rules: RuleSet::default(),
             stored_turns: 0,
             stored: false,
             listed: false,
@@ -207,6 +211,7 @@ impl Session {
             created_at: self.created_at.clone(),
             conversation: self.conversation,
             token: self.token.clone(),
+            allowed: self.rules.iter().map(ToString::to_string).collect(),
         };
         let body = serde_json::to_string(&snapshot).map_err(encode)?;
         let mut turns = Vec::new();
@@ -226,6 +231,36 @@ impl Session {
     /// A value of the session's configuration.
     pub(crate) fn config(&self, key: &str) -> Option<&str> {
         self.session.config.as_ref()?.values.get(key)?.as_str()
+    }
+
+    /// A call of the running turn that waits for a confirmation.
+    pub(crate) fn pending_call(&self, call: &str) -> Option<&ToolCallPendingConfirmationState> {
+        self.chat.active_turn.as_ref()?.response_parts.iter().find_map(|part| match part {
+            ResponsePart::ToolCall(part) => match &part.tool_call {
+                ToolCallState::PendingConfirmation(state) if state.tool_call_id == call => Some(state),
+                _ => None,
+            },
+            _ => None,
+        })
+    }
+
+    /// A request for input of the running turn that is not answered.
+    pub(crate) fn open_input(&self, id: &str) -> Option<&ChatInputRequest> {
+        self.chat.active_turn.as_ref()?.response_parts.iter().find_map(|part| match part {
+            ResponsePart::InputRequest(part) if part.response.is_none() && part.request.id == id => Some(&part.request),
+            _ => None,
+        })
+    }
+
+    /// Takes back what was allowed as long as the session lives. A rule that cannot be read allows nothing.
+    pub(crate) fn allow(&mut self, texts: &[String]) {
+        for text in texts {
+            match Rule::parse(Effect::Allow, Scope::Session, text).map(|rule| self.rules.add(rule)) {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "a rule of a session was left out"),
+                Err(error) => tracing::warn!(%error, "a rule of a session could not be read"),
+            }
+        }
     }
 
     /// What the driver is to open.

@@ -85,6 +85,8 @@ pub enum Input<R> {
     Ended(TurnOutcome),
     /// It makes no sense to let the agent go on: end the turn now.
     GiveUp(R),
+    /// The agent cannot be trusted to work under the policy that holds: end the turn and the process now.
+    Distrusted(R),
     /// The process is gone.
     Gone(R),
     /// The turn's end is durable.
@@ -175,6 +177,7 @@ impl TurnMachine {
             },
             Input::Ended(outcome) => self.ended(outcome),
             Input::GiveUp(reason) => self.give_up(reason),
+            Input::Distrusted(reason) => self.distrusted(reason),
             Input::Gone(reason) => match self.agent {
                 // The close in progress reports by itself.
                 AgentPhase::Closing | AgentPhase::Absent => Vec::new(),
@@ -300,6 +303,20 @@ impl TurnMachine {
         self.turn = TurnPhase::Ending(turn.clone());
         self.agent = AgentPhase::Interrupting;
         vec![Effect::Interrupt, Effect::End(turn, End::Failed(reason))]
+    }
+
+    fn distrusted<R>(&mut self, reason: R) -> Vec<Effect<R>> {
+        if !matches!(self.agent, AgentPhase::Idle | AgentPhase::Busy | AgentPhase::Interrupting) {
+            return Vec::new();
+        }
+        self.agent = AgentPhase::Closing;
+        let mut effects = vec![Effect::Close];
+        if let TurnPhase::Running(turn) = &self.turn {
+            let turn = turn.clone();
+            self.turn = TurnPhase::Ending(turn.clone());
+            effects.push(Effect::End(turn, End::Failed(reason)));
+        }
+        effects
     }
 
     fn closed<R>(&mut self) -> Vec<Effect<R>> {

@@ -20,6 +20,7 @@ enum Step {
     Output,
     Ended(bool),
     GiveUp,
+    Distrusted,
     Gone,
     Stored,
     Expired,
@@ -37,6 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Output),
         5 => any::<bool>().prop_map(Step::Ended),
         1 => Just(Step::GiveUp),
+        1 => Just(Step::Distrusted),
         1 => Just(Step::Gone),
         6 => Just(Step::Stored),
         1 => Just(Step::Expired),
@@ -120,6 +122,7 @@ impl World {
                 TurnOutcome::Interrupted
             })),
             Step::GiveUp => self.feed(TurnInput::GiveUp(())),
+            Step::Distrusted => self.feed(TurnInput::Distrusted(())),
             Step::Gone => self.feed(TurnInput::Gone(())),
             Step::Stored => self.feed(TurnInput::EndStored),
             Step::Expired => self.feed(TurnInput::InterruptExpired),

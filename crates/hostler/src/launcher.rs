@@ -14,7 +14,7 @@ use hostler_cli::{
     UpstreamChoice,
 };
 use hostler_driver::Installer;
-use hostler_engine::{Engine, EngineConfig, StoreOptions};
+use hostler_engine::{Engine, EngineConfig, PermissionConfig, StoreOptions};
 use hostler_gateway::{Gateway, GatewayConfig, Upstreams};
 use hostler_process::SupervisorCommand;
 
@@ -75,6 +75,8 @@ async fn launch(
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
         interrupt_grace: INTERRUPT_GRACE,
+        // Sessions that name no directory work at home.
+        permissions: PermissionConfig { home: Some(options.default_directory.clone()), ..PermissionConfig::default() },
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use ahp_types::StateAction;
 use common::upstream::ScriptedServer;
 use common::{BUILDS, Home, Host, PATIENCE};
-use hostler_testkit::peer::{Peer, SessionUris};
+use hostler_testkit::peer::{Peer, SessionUris, is_end, text_of};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
@@ -190,7 +191,9 @@ impl Attack {
         let made = self.home.work().join("made");
         let touch = json!({"command": format!("touch {}", made.display()), "description": "x"});
         let write = json!({"file_path": made, "content": "x"});
-        let answer = peer.ask(&uris.chat, &format!("!tool Bash {touch}\n!tool Write {write}\n!say all refused")).await;
+        // The project's settings allow them; all the same a person is asked.
+        let script = format!("!tool Bash {touch}\n!tool Write {write}\n!say all refused");
+        let answer = deny_everything(peer, &uris.chat, &script).await;
         assert!(answer.contains("all refused"), "{context}: {answer}");
         assert!(self.upstream.requests().len() >= before + 2, "{context}: our upstream answered");
         let chat = serde_json::to_value(peer.chat(&uris.chat).await).unwrap();
@@ -288,5 +291,24 @@ async fn settings_that_appear_between_two_turns_lead_nowhere() {
         attack.turns_stay_ours(&mut peer, &uris, build).await;
         host.stop().await;
         attack.held(build);
+    }
+}
+
+/// Sends a message, denies whatever is asked, and answers what the model said.
+async fn deny_everything(peer: &mut Peer, chat: &str, text: &str) -> String {
+    peer.say(chat, text).await;
+    let mut said = String::new();
+    loop {
+        let envelopes = peer
+            .until(chat, |envelope| {
+                is_end(envelope)
+                    || matches!(&envelope.action, StateAction::ChatToolCallReady(call) if call.confirmed.is_none())
+            })
+            .await;
+        said.push_str(&text_of(&envelopes));
+        let StateAction::ChatToolCallReady(call) = &envelopes.last().unwrap().action else { return said };
+        let no = json!({"type": "chat/toolCallConfirmed", "turnId": call.turn_id, "toolCallId": call.tool_call_id,
+            "approved": false});
+        peer.dispatch(chat, serde_json::from_value(no).unwrap()).await;
     }
 }

@@ -116,14 +116,16 @@ async fn a_session_is_announced_once_after_the_handshake_and_survives_a_restart(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_tool_is_refused_visibly_even_those_that_never_ask() {
+async fn where_nobody_is_asked_what_would_be_asked_is_refused_visibly() {
     for build in BUILDS {
         let home = Home::new();
-        std::fs::write(home.work().join("secret.txt"), "treasure").unwrap();
+        std::fs::write(home.work().join("notes.txt"), "treasure").unwrap();
         let host = home.serve(build).await;
         let mut peer = host.peer().await;
         let uris = peer.create(&home.work()).await;
-        let read = json!({"file_path": home.work().join("secret.txt")});
+        let change = json!({"type": "session/configChanged", "config": {"permissionMode": "dontAsk"}});
+        peer.dispatch(&uris.session, serde_json::from_value(change).unwrap()).await;
+        let read = json!({"file_path": home.work().join("notes.txt")});
         let prompt =
             format!("!tool Bash {{\"command\":\"touch made\",\"description\":\"x\"}}\n!tool Read {read}\n!say done");
         peer.say(&uris.chat, &prompt).await;
@@ -135,12 +137,9 @@ async fn every_tool_is_refused_visibly_even_those_that_never_ask() {
         let calls: Vec<_> =
             parts.iter().filter(|part| part["kind"] == "toolCall").map(|part| &part["toolCall"]).collect();
         assert_eq!(calls.len(), 2, "{build}: {parts:#?}");
-        for call in calls {
-            assert_eq!(call["status"], "cancelled", "{build}: {call:#}");
-            assert_eq!(call["reason"], "denied", "{build}: {call:#}");
-        }
+        assert_eq!((&calls[0]["status"], &calls[0]["reason"]), (&json!("cancelled"), &json!("denied")), "{build}");
+        assert_eq!(calls[1]["status"], "completed", "{build}: {:#}", calls[1]);
         assert!(!home.work().join("made").exists(), "{build}: the command did not run");
-        assert!(!chat.to_string().contains("treasure"), "{build}: the file was not read");
         host.stop().await;
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hostler_ahp::{ConnectionLimits, MemoryConnection, connect_in_memory};
 use hostler_driver::Endpoint;
-use hostler_engine::{Engine, EngineConfig, Lease, ModelGateway, ModelInfo, StoreOptions};
+use hostler_engine::{Engine, EngineConfig, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions};
 use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
 use serde_json::{Value, json};
 
@@ -37,6 +37,7 @@ pub async fn rig() -> Rig {
         gateway: Arc::new(NoGateway),
         default_directory: dir.path().to_owned(),
         interrupt_grace: Duration::from_secs(2),
+        permissions: PermissionConfig::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
 }

@@ -1,9 +1,12 @@
 //! When a turn is over, and what to do until then: a function over what happens.
 
-use ahp_types::actions::{ActionEnvelope, StateAction};
-use ahp_types::state::ErrorInfo;
+use ahp_types::actions::{ActionEnvelope, ChatInputCompletedAction, ChatToolCallConfirmedAction, StateAction};
+use ahp_types::state::{ChatInputResponseKind, ErrorInfo, ToolCallCancellationReason};
 
 use super::Session;
+
+/// What the agent is told when it asks for a permission.
+const NOBODY_ASKED: &str = "Nobody can be asked here, so it is denied. Go on without it.";
 
 /// Something that happens while a turn is followed.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(crate) enum Step {
     Wait,
     /// Ask the host to cancel the turn.
     Cancel,
+    /// Answer a request that only a person can answer, in the name of nobody.
+    Answer(Box<StateAction>),
     End(TurnEnd),
 }
 
@@ -110,8 +115,28 @@ impl Follower {
             StateAction::ChatError(action) if action.turn_id == self.turn => {
                 Step::End(self.end(TurnEnd::Failed(action.part.error.clone())))
             }
+            StateAction::ChatToolCallReady(action) if action.turn_id == self.turn && action.confirmed.is_none() => {
+                Step::Answer(Box::new(self.denial(&action.tool_call_id)))
+            }
+            StateAction::ChatInputRequested(action) => Step::Answer(Box::new(declined(&action.request.id))),
             _ => Step::Wait,
         }
+    }
+
+    /// Nobody is there to be asked: no, and why.
+    fn denial(&self, call: &str) -> StateAction {
+        StateAction::ChatToolCallConfirmed(ChatToolCallConfirmedAction {
+            turn_id: self.turn.clone(),
+            tool_call_id: call.to_owned(),
+            meta: None,
+            approved: false,
+            confirmed: None,
+            reason: Some(ToolCallCancellationReason::Denied),
+            edited_tool_input: None,
+            user_suggestion: None,
+            reason_message: Some(NOBODY_ASKED.to_owned().into()),
+            selected_option_id: None,
+        })
     }
 
     /// Only a refused message ends the wait: a refused cancel means that the turn's end is on its way.
@@ -135,6 +160,14 @@ impl Follower {
             end
         }
     }
+}
+
+fn declined(request: &str) -> StateAction {
+    StateAction::ChatInputCompleted(ChatInputCompletedAction {
+        request_id: request.to_owned(),
+        response: ChatInputResponseKind::Decline,
+        answers: None,
+    })
 }
 
 #[cfg(test)]
@@ -217,6 +250,27 @@ mod tests {
         assert_eq!(follower().on(Input::Envelope(&refused(started.clone(), "me"))), busy);
         assert_eq!(follower().on(Input::Envelope(&refused(started, "you"))), Step::Wait);
         assert_eq!(follower().on(Input::Envelope(&refused(cancelled, "me"))), Step::Wait);
+    }
+
+    #[test]
+    fn what_only_a_person_can_answer_is_denied_and_what_needs_no_answer_is_not() {
+        let ready = |confirmed: Value| {
+            let mut action = json!({ "type": "chat/toolCallReady", "turnId": "t1", "toolCallId": "c",
+                "invocationMessage": "Running" });
+            if !confirmed.is_null() {
+                action["confirmed"] = confirmed;
+            }
+            follower().on(Input::Envelope(&envelope("ahp-chat://c", action)))
+        };
+        let Step::Answer(answer) = ready(Value::Null) else { panic!("no answer") };
+        assert!(matches!(*answer, StateAction::ChatToolCallConfirmed(action) if !action.approved));
+        assert_eq!(ready(json!("not-needed")), Step::Wait);
+        let asked = json!({ "type": "chat/inputRequested", "request": { "id": "r" } });
+        let Step::Answer(answer) = follower().on(Input::Envelope(&envelope("ahp-chat://c", asked))) else {
+            panic!("no answer")
+        };
+        let decline = ChatInputResponseKind::Decline;
+        assert!(matches!(*answer, StateAction::ChatInputCompleted(action) if action.response == decline));
     }
 
     #[test]

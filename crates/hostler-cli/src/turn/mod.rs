@@ -166,6 +166,7 @@ impl<'a> Turn<'a> {
             match step {
                 Step::Wait => {}
                 Step::Cancel => self.cancel().await?,
+                Step::Answer(action) => self.client.dispatch(&self.session.chat, *action).await.map(|_| ())?,
                 Step::End(end) => return Ok(end),
             }
         }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    CloseMode, ClosedGate, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened,
-    Prompt, StderrTail,
+    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened, Prompt,
+    RequestId, StderrTail,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::{Actor, Input};
 use crate::config;
+use crate::gate::SessionGate;
 use crate::port::{AgentStatus, Lease};
 use crate::record::Record;
 use crate::transcript::{Failure, activity};
@@ -28,6 +29,10 @@ pub(crate) enum AgentNews {
     Sent { attempt: u64, turn: String, result: Result<Uuid, ConnectionError> },
     /// The time for reacting to an interrupt is over.
     InterruptExpired { attempt: u64, interrupt: u64 },
+    /// An answer to a request was written, or came too late.
+    Answered { result: Result<(), ConnectionError> },
+    /// A permission mode was taken, or was not.
+    ModeTaken { attempt: u64, word: &'static str, result: Result<(), ConnectionError> },
     /// The tree is empty.
     Closed { attempt: u64 },
 }
@@ -100,7 +105,27 @@ impl Agent {
         }
     }
 
-    /// The permission mode that the live agent was started with.
+    /// The way to the live agent, and its attempt.
+    pub(super) fn connection(&self) -> Option<(Arc<dyn Connection>, u64)> {
+        match &self.state {
+            AgentState::Live(live) => Some((Arc::clone(&live.connection), self.attempt)),
+            _ => None,
+        }
+    }
+
+    /// Whether the agent of this attempt is live.
+    pub(super) fn is_live(&self, attempt: u64) -> bool {
+        attempt == self.attempt && matches!(self.state, AgentState::Live(_))
+    }
+
+    /// The live agent works under this permission mode now.
+    pub(super) fn took_mode(&mut self, mode: &str) {
+        if let AgentState::Live(live) = &mut self.state {
+            mode.clone_into(&mut live.permission_mode);
+        }
+    }
+
+    /// The permission mode, in the agent's words, that the agent works under.
     pub(super) fn permission_mode(&self) -> Option<&str> {
         match &self.state {
             AgentState::Opening { permission_mode, .. } | AgentState::Live(Live { permission_mode, .. }) => {
@@ -128,7 +153,7 @@ impl Actor {
         let info = driver.describe();
         let model = self.wanted_model().unwrap_or(info.default_model);
         let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &model);
-        let permission_mode = self.wanted_permission_mode().to_owned();
+        let permission_mode = config::agent_mode(self.wanted_mode()).to_owned();
         let spec = OpenSpec {
             conversation: self.session.conversation_start(),
             working_directory: self.session.working_directory().unwrap_or_default(),
@@ -136,7 +161,7 @@ impl Actor {
             web_search: lease.web_search,
             permission_mode: permission_mode.clone(),
             endpoint: lease.endpoint.clone(),
-            gatekeeper: Arc::new(ClosedGate),
+            gatekeeper: Arc::<SessionGate>::clone(&self.gate),
         };
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
@@ -149,7 +174,7 @@ impl Actor {
             Input::Agent(news)
         });
         self.agent.state = AgentState::Opening { cancel, model, permission_mode, lease };
-        self.flush(&mut vec![activity(Some(format!("Starting {}", info.display_name)))]).await;
+        self.flush(&mut activity(Some(format!("Starting {}", info.display_name))).into()).await;
     }
 
     pub(super) fn send_prompt(&mut self, turn: String) {
@@ -221,6 +246,12 @@ impl Actor {
                     tracing::debug!(attempt, %error, "a prompt could not be written; the agent's end follows");
                 }
             },
+            AgentNews::Answered { result } => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "an answer came too late");
+                }
+            }
+            AgentNews::ModeTaken { attempt, word, result } => self.mode_taken(attempt, word, result).await,
             AgentNews::InterruptExpired { attempt, interrupt } => {
                 if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupts) {
                     self.drive(TurnInput::InterruptExpired).await;
@@ -236,7 +267,7 @@ impl Actor {
             Err(error) => {
                 if meant {
                     self.agent.state = AgentState::None;
-                    self.flush(&mut vec![activity(None)]).await;
+                    self.flush(&mut activity(None).into()).await;
                     self.drive(TurnInput::OpenFailed(start_failure(error))).await;
                 } else if attempt == self.agent.attempt {
                     self.agent.state = AgentState::None;
@@ -261,13 +292,14 @@ impl Actor {
             self.host.agent_gone(&self.session.uri);
             opened.connection.close(CloseMode::Now).await;
             self.agent.state = AgentState::None;
-            self.flush(&mut vec![activity(None)]).await;
+            self.flush(&mut activity(None).into()).await;
             let failure = Failure { error_type: "store".to_owned(), message: error.to_string(), stderr: None };
             self.drive(TurnInput::OpenFailed(failure)).await;
             return;
         }
         self.go_live(opened);
-        self.flush(&mut vec![activity(None)]).await;
+        self.tell_mode();
+        self.flush(&mut activity(None).into()).await;
         self.drive(TurnInput::Opened).await;
     }
 
@@ -295,9 +327,13 @@ impl Actor {
         self.drive(TurnInput::Gone(failure)).await;
     }
 
-    /// The permission mode that the session is configured for.
-    pub(super) fn wanted_permission_mode(&self) -> &str {
-        self.session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE)
+    /// Tells the agent what was decided. What follows from it arrives as events.
+    pub(super) fn answer_agent(&mut self, request: RequestId, answer: Answer) {
+        let Some((connection, _)) = self.agent.connection() else { return };
+        self.tasks.spawn(async move {
+            let result = connection.answer(&request, answer).await;
+            Input::Agent(AgentNews::Answered { result })
+        });
     }
 
     /// The model that the running turn's message asks for.

@@ -12,8 +12,8 @@ use ahp_types::state::{MessageKind, SessionStatus};
 use hostler_store::{Durability, Entry, StoreError};
 use jiff::Timestamp;
 
+use super::change::Change;
 use super::{Actor, put};
-use crate::config;
 use crate::record::Record;
 use crate::session::{Dispatch, title_from};
 use crate::transcript::Transcript;
@@ -39,6 +39,21 @@ impl Actor {
             StateAction::ChatTurnCancelled(action) if self.is_chat(&dispatch) => {
                 let action = action.clone();
                 self.turn_cancelled(&dispatch, action).await
+            }
+            StateAction::ChatToolCallConfirmed(action) if self.is_chat(&dispatch) => {
+                let action = action.clone();
+                self.tool_call_confirmed(&dispatch, action).await
+            }
+            StateAction::ChatInputAnswerChanged(action) if self.is_chat(&dispatch) => {
+                let action = action.clone();
+                self.input_answer_changed(&dispatch, action).await
+            }
+            StateAction::ChatInputCompleted(action) if self.is_chat(&dispatch) => {
+                let action = action.clone();
+                self.input_completed(&dispatch, action).await
+            }
+            StateAction::SessionConfigChanged(action) if !self.is_chat(&dispatch) => {
+                self.config_changed(&dispatch, action).await
             }
             StateAction::SessionTitleChanged(action) => {
                 let title = action.title.clone();
@@ -75,14 +90,11 @@ impl Actor {
                 let there = self.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);
                 if there { Ok(()) } else { Err("that client is not active in this session".to_owned()) }
             }
-            StateAction::SessionConfigChanged(action) if !self.is_chat(dispatch) => {
-                config::check_change(&action.config, action.replace.unwrap_or(false))
-            }
             _ => Err("this host does not support that action on this channel".to_owned()),
         }
     }
 
-    async fn accept_simple(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
+    pub(super) async fn accept_simple(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
         let channel: Arc<str> = dispatch.channel.as_str().into();
         let entry = Entry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
         let batch = self.batch(Durability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
@@ -127,8 +139,7 @@ impl Actor {
         self.turn_started = Instant::now();
         self.transcript = Some(Transcript::new(turn.clone()));
         self.project().await;
-        let reopen = wanted.is_some_and(|wanted| self.agent.model().is_some_and(|model| model != wanted))
-            || self.agent.permission_mode().is_some_and(|mode| mode != self.wanted_permission_mode());
+        let reopen = wanted.is_some_and(|wanted| self.agent.model().is_some_and(|model| model != wanted));
         self.drive(TurnInput::Accepted { turn, reopen }).await;
         Ok(())
     }
@@ -203,10 +214,12 @@ impl Actor {
         }
         let turn = action.turn_id.clone();
         let cancelled = StateAction::ChatTurnCancelled(action);
-        self.commit_chat(vec![cancelled], Some(dispatch.origin())).await.map_err(|error| error.to_string())?;
+        let change = self.nothing_needed(Change::default().chat_of(cancelled, Some(dispatch.origin())));
+        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.clear_desk().await;
         self.transcript = None;
         if self.session.chat.activity.is_some() {
-            self.flush(&mut vec![crate::transcript::activity(None)]).await;
+            self.flush(&mut crate::transcript::activity(None).into()).await;
         }
         self.project().await;
         self.drive(TurnInput::Cancelled(turn)).await;

@@ -4,7 +4,10 @@
 //! carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
 
 mod agent;
+mod change;
+mod desk;
 mod dispatch;
+mod mode;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,20 +16,24 @@ use std::time::{Duration, Instant};
 use ahp_types::StateAction;
 use ahp_types::actions::{SessionActiveClientRemovedAction, SessionIsReadChangedAction};
 use ahp_types::state::{SessionStatus, SessionSummary};
-use hostler_driver::{ApiErrorCategory, DriverEvent, TurnFailure, Unsolicited};
-use hostler_store::{Batch, CatalogueChange, Durability, Entry, StoreError};
+use hostler_driver::{ApiErrorCategory, DriverEvent, RequestId, TurnFailure, Unsolicited};
+use hostler_rules::Mode;
+use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, Entry, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::agent::{Agent, AgentNews};
+use self::change::Change;
 use crate::catalogue::difference;
+use crate::desk::Desk;
+use crate::gate::{SessionGate, UNWRITTEN};
 use crate::host::Host;
 use crate::hub::{ChannelState, NoticeKind, Subscriber};
 use crate::record::Record;
 use crate::session::{Dispatch, Session};
-use crate::transcript::{Failure, Transcript, error};
+use crate::transcript::{Failure, Output, Transcript, error};
 use crate::turn::{Effect, End, Input as TurnInput, TurnMachine};
-use crate::{EngineError, restore, uri};
+use crate::{EngineError, config, restore, uri};
 
 /// How many requests may wait for one session.
 const MAILBOX: usize = 256;
@@ -56,6 +63,10 @@ pub(crate) enum Input {
     Event(DriverEvent),
     /// Something that was started for the agent is finished.
     Agent(AgentNews),
+    /// The gate has decided something.
+    Decided(AuditEntry),
+    /// Nobody has answered a request in time.
+    Unanswered(RequestId),
     /// The turn's end could not be stored; try again.
     RetryEnd(String, End<Failure>),
     /// Forget the session.
@@ -117,9 +128,18 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             Err(error) => return refuse_all(inputs, &uri, &error).await,
         },
     };
+    let directory = session.working_directory().unwrap_or_default();
+    let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+    let mode = config::mode(name, host.permissions.allow_bypass);
+    let (home, book, rules) = (host.permissions.home.clone(), Arc::clone(&host.rules), session.rules.clone());
+    let (gate, decisions) = SessionGate::new(directory, home, book, mode, rules);
     let mut actor = Actor {
         host,
         session,
+        gate,
+        decisions,
+        desk: Desk::default(),
+        changing: None,
         machine: TurnMachine::default(),
         agent: Agent::default(),
         transcript: None,
@@ -136,6 +156,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
             Some(event) = actor.agent.next_event() => Input::Event(event),
+            Some(entry) = actor.decisions.recv() => Input::Decided(entry),
             Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
                 Ok(input) => input,
                 Err(error) => {
@@ -181,6 +202,14 @@ pub(super) struct Actor {
     session: Session,
     machine: TurnMachine,
     agent: Agent,
+    /// Decides on every call.
+    gate: Arc<SessionGate>,
+    /// What the gate has decided and nobody has written down yet.
+    decisions: mpsc::Receiver<AuditEntry>,
+    /// What waits for a person.
+    desk: Desk,
+    /// A change of the permission mode that the agent has not taken yet.
+    changing: Option<(Box<Dispatch>, Mode)>,
     /// The running turn's parts.
     transcript: Option<Transcript>,
     turn_started: Instant,
@@ -206,6 +235,8 @@ impl Actor {
             Input::ClientGone(client) => self.client_gone(&client).await,
             Input::Event(event) => self.events(event).await,
             Input::Agent(news) => self.agent_news(news).await,
+            Input::Decided(entry) => self.decided(entry).await,
+            Input::Unanswered(request) => self.unanswered(&request).await,
             Input::RetryEnd(turn, end) => {
                 if self.end_turn(turn, end).await {
                     self.drive(TurnInput::EndStored).await;
@@ -229,7 +260,7 @@ impl Actor {
 
     /// Handles an event and whatever is waiting behind it. Nothing waits in order to be merged.
     async fn events(&mut self, first: DriverEvent) {
-        let mut actions = Vec::new();
+        let mut actions = Output::default();
         let mut next = Some(first);
         let mut left = MERGE;
         while let Some(event) = next.take() {
@@ -254,6 +285,19 @@ impl Actor {
                     self.flush(&mut actions).await;
                     self.agent_gone(status, &stderr).await;
                 }
+                DriverEvent::RequestWithdrawn(request) => {
+                    self.flush(&mut actions).await;
+                    self.withdrawn(&request).await;
+                }
+                asked @ (DriverEvent::PermissionRequested(_)
+                | DriverEvent::QuestionsAsked(_)
+                | DriverEvent::PlanProposed(_)) => {
+                    self.flush(&mut actions).await;
+                    match self.machine.step::<Failure>(TurnInput::Output).contains(&Effect::Show) {
+                        true => self.asked(asked).await,
+                        false => self.asked_too_late(asked),
+                    }
+                }
                 output => {
                     for effect in self.machine.step::<Failure>(TurnInput::Output) {
                         if effect == Effect::Show
@@ -273,21 +317,15 @@ impl Actor {
         self.flush(&mut actions).await;
     }
 
-    /// Reduces and publishes streamed actions of the chat.
-    async fn flush(&mut self, actions: &mut Vec<StateAction>) {
-        if actions.is_empty() {
-            return;
+    /// Writes down what the gate has decided, and whatever is waiting behind it.
+    async fn decided(&mut self, first: AuditEntry) {
+        let mut entries = vec![first];
+        while entries.len() < UNWRITTEN
+            && let Ok(entry) = self.decisions.try_recv()
+        {
+            entries.push(entry);
         }
-        let channel = Arc::clone(&self.session.chat_uri);
-        let mut batch = self.batch(Durability::Stream);
-        for action in actions.drain(..) {
-            self.session.apply(&channel, &action);
-            match Entry::new(Arc::clone(&channel), action) {
-                Ok(entry) => batch = batch.entry(entry),
-                Err(error) => tracing::error!(%error, "an action was skipped"),
-            }
-        }
-        self.submit(batch).await;
+        self.write_down(entries).await;
     }
 
     async fn remember_token(&mut self, token: hostler_driver::ResumeToken) {
@@ -336,10 +374,12 @@ impl Actor {
     /// Stores and publishes a turn's end. `false` if the store refused; then it is tried again later.
     async fn end_turn(&mut self, turn: String, end: End<Failure>) -> bool {
         let duration = i64::try_from(self.turn_started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let mut actions = Vec::new();
+        let mut output = Output::default();
         let transcript = self.transcript.get_or_insert_with(|| Transcript::new(turn.clone()));
-        transcript.end(end.clone(), duration, &mut actions);
-        match self.commit_chat(actions, None).await {
+        transcript.end(end.clone(), duration, &mut output);
+        self.clear_desk().await;
+        let change = self.nothing_needed(Change::default().output(output));
+        match self.commit(change).await {
             Ok(()) => {
                 self.transcript = None;
                 self.mark_unread().await;
@@ -358,25 +398,6 @@ impl Actor {
         }
     }
 
-    /// Commits actions of the chat, then reduces them: a failed commit leaves the state untouched.
-    async fn commit_chat(
-        &mut self,
-        actions: Vec<StateAction>,
-        origin: Option<ahp_types::ActionOrigin>,
-    ) -> Result<(), StoreError> {
-        let channel = Arc::clone(&self.session.chat_uri);
-        let mut batch = self.batch(Durability::Durable);
-        let mut origin = origin;
-        for action in &actions {
-            batch = batch.entry(Entry::new(Arc::clone(&channel), action.clone())?.with_origin(origin.take()));
-        }
-        self.host.store.sequencer().commit(batch).await?;
-        for action in &actions {
-            self.session.apply(&channel, action);
-        }
-        Ok(())
-    }
-
     /// A turn that was running when the host died ends now.
     async fn end_interrupted_turn(&mut self) {
         let Some(turn) = self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) else {
@@ -389,7 +410,8 @@ impl Actor {
                 .to_owned(),
             stderr: None,
         };
-        if let Err(error) = self.commit_chat(vec![error(turn, 0, failure)], None).await {
+        let change = self.nothing_needed(Change::default().chat(error(turn, 0, failure)));
+        if let Err(error) = self.commit(change).await {
             tracing::error!(%error, "an interrupted turn could not be ended");
         }
         // It was acknowledged, so it is listed, even if its agent never came up.
@@ -545,6 +567,9 @@ impl Actor {
             }
         }
         self.tasks.shutdown().await;
+        if let Ok(entry) = self.decisions.try_recv() {
+            self.decided(entry).await;
+        }
     }
 
     /// Removes the session from the store and the list.

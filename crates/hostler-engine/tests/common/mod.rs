@@ -12,7 +12,7 @@ use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSele
 use hostler_driver::Endpoint;
 use hostler_engine::{
     ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Lease, ModelGateway, ModelInfo, NoticeKind,
-    Published, ROOT, StoreOptions, Subscriber, default_chat_uri,
+    PermissionConfig, Published, ROOT, StoreOptions, Subscriber, default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
 use tokio::sync::mpsc;
@@ -41,11 +41,16 @@ pub struct Rig {
 
 impl Rig {
     pub async fn start() -> Self {
+        Self::with(PermissionConfig::default()).await
+    }
+
+    /// A host with this word on permissions.
+    pub async fn with(permissions: PermissionConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (state, work) = (dir.path().join("state"), dir.path().join("work"));
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir(&work).unwrap();
-        let (engine, starts) = host(&state, &work).await;
+        let (engine, starts) = host(&state, &work, permissions).await;
         Self { engine, starts, state, work, keep: Some(dir) }
     }
 
@@ -58,7 +63,7 @@ impl Rig {
     /// Starts another host on the same state directory without ending this one's turns.
     pub async fn crash(mut self) -> Self {
         let keep = self.keep.take();
-        let (engine, starts) = host(&self.state, &self.work).await;
+        let (engine, starts) = host(&self.state, &self.work, PermissionConfig::default()).await;
         Self { engine, starts, state: self.state.clone(), work: self.work.clone(), keep }
     }
 
@@ -95,7 +100,7 @@ impl Rig {
     }
 }
 
-async fn host(state: &Path, work: &Path) -> (Engine, FakeStarts) {
+async fn host(state: &Path, work: &Path, permissions: PermissionConfig) -> (Engine, FakeStarts) {
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
         store: StoreOptions::new(state),
@@ -103,6 +108,7 @@ async fn host(state: &Path, work: &Path) -> (Engine, FakeStarts) {
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
         interrupt_grace: Duration::from_millis(50),
+        permissions,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -31,6 +31,7 @@ pub struct ScriptedServer {
 pub struct Request {
     pub headers: HeaderMap,
     pub max_tokens: Option<i64>,
+    pub body: Value,
 }
 
 impl Request {
@@ -70,7 +71,7 @@ async fn messages(State(requests): State<Arc<Mutex<Vec<Request>>>>, headers: Hea
         betas: Vec::new(),
         beta_endpoint: false,
     };
-    let request = Request { headers, max_tokens: json["max_tokens"].as_i64() };
+    let request = Request { headers, max_tokens: json["max_tokens"].as_i64(), body: json };
     let key = request.header("x-api-key").unwrap_or_default().to_owned();
     requests.lock().unwrap().push(request);
     answer(call, key).await.unwrap_or_else(|(status, body)| (status, [JSON], body).into_response())

@@ -1,0 +1,126 @@
+//! What the actor changes together: actions of the chat and of the session, and the facts beside them.
+
+use std::sync::Arc;
+
+use ahp_types::{ActionOrigin, StateAction};
+use hostler_store::{AuditEntry, Blob, Durability, Entry, StoreError};
+
+use super::Actor;
+use crate::record::Record;
+use crate::transcript::Output;
+
+/// Where an action goes.
+#[derive(Debug, Clone, Copy)]
+enum Home {
+    Chat,
+    Session,
+}
+
+/// Actions and facts that are stored and published together, or not at all.
+#[derive(Debug, Default)]
+pub(super) struct Change {
+    entries: Vec<(Home, StateAction, Option<ActionOrigin>)>,
+    blobs: Vec<Blob>,
+    audit: Vec<AuditEntry>,
+    records: Vec<Record>,
+}
+
+impl Change {
+    pub(super) fn chat(mut self, action: StateAction) -> Self {
+        self.entries.push((Home::Chat, action, None));
+        self
+    }
+
+    /// A client's own action on the chat.
+    pub(super) fn chat_of(mut self, action: StateAction, origin: Option<ActionOrigin>) -> Self {
+        self.entries.push((Home::Chat, action, origin));
+        self
+    }
+
+    pub(super) fn session(mut self, action: StateAction) -> Self {
+        self.entries.push((Home::Session, action, None));
+        self
+    }
+
+    pub(super) fn output(mut self, output: Output) -> Self {
+        self.entries.extend(output.actions.into_iter().map(|action| (Home::Chat, action, None)));
+        self.blobs.extend(output.blobs);
+        self
+    }
+
+    pub(super) fn audit(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
+        self.audit.extend(entries);
+        self
+    }
+
+    pub(super) fn record(mut self, record: Record) -> Self {
+        self.records.push(record);
+        self
+    }
+}
+
+impl Actor {
+    /// Commits a change, then reduces it: a failed commit leaves the state untouched.
+    pub(super) async fn commit(&mut self, change: Change) -> Result<(), StoreError> {
+        let Change { entries, blobs, audit, records } = change;
+        let mut batch = self.batch(Durability::Durable).blobs(blobs).audit(audit);
+        for record in records {
+            batch = batch.record(record.on(&self.session.chat_uri)?);
+        }
+        for (home, action, origin) in &entries {
+            let entry = Entry::new(self.channel(*home), action.clone())?;
+            batch = batch.entry(entry.with_origin(origin.clone()));
+        }
+        self.host.store.sequencer().commit(batch).await?;
+        for (home, action, _) in &entries {
+            let channel = self.channel(*home);
+            self.session.apply(&channel, action);
+        }
+        Ok(())
+    }
+
+    fn channel(&self, home: Home) -> Arc<str> {
+        match home {
+            Home::Chat => Arc::clone(&self.session.chat_uri),
+            Home::Session => Arc::clone(&self.session.uri),
+        }
+    }
+
+    /// Reduces and publishes streamed actions of the chat. Where they name contents, those are stored first. `false` if
+    /// that failed; then nothing was said.
+    pub(super) async fn flush(&mut self, output: &mut Output) -> bool {
+        let output = std::mem::take(output);
+        if output.is_empty() {
+            return true;
+        }
+        if !output.blobs.is_empty() {
+            let committed = self.commit(Change::default().output(output)).await;
+            return match committed {
+                Ok(()) => true,
+                Err(error) => {
+                    tracing::error!(session = &*self.session.uri, %error, "what a tool did could not be shown");
+                    false
+                }
+            };
+        }
+        let channel = Arc::clone(&self.session.chat_uri);
+        let mut batch = self.batch(Durability::Stream);
+        for action in output.actions {
+            self.session.apply(&channel, &action);
+            match Entry::new(Arc::clone(&channel), action) {
+                Ok(entry) => batch = batch.entry(entry),
+                Err(error) => tracing::error!(%error, "an action was skipped"),
+            }
+        }
+        self.submit(batch).await;
+        true
+    }
+
+    /// Writes decisions down.
+    pub(super) async fn write_down(&mut self, entries: Vec<AuditEntry>) {
+        if !entries.is_empty() {
+            let batch = self.batch(Durability::Stream).audit(entries);
+            self.submit(batch).await;
+        }
+    }
+}

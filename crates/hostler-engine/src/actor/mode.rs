@@ -1,0 +1,113 @@
+//! The permission mode of a session that lives. The gate is as strict as the old and the new mode together until the
+//! agent has taken the new one; only then does the state say so. An agent that does not take it is ended.
+
+use std::time::Duration;
+
+use ahp_types::actions::SessionConfigChangedAction;
+use hostler_driver::ConnectionError;
+use hostler_rules::Mode;
+
+use super::agent::AgentNews;
+use super::{Actor, Input};
+use crate::config;
+use crate::desk::Refusal;
+use crate::session::Dispatch;
+use crate::transcript::Failure;
+use crate::turn::Input as TurnInput;
+
+/// How long an agent may take to take a mode.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Actor {
+    /// The mode that the session is configured for.
+    pub(super) fn wanted_mode(&self) -> Mode {
+        let name = self.session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
+        config::mode(name, self.host.permissions.allow_bypass)
+    }
+
+    /// A client wants another mode.
+    pub(super) async fn config_changed(
+        &mut self,
+        dispatch: &Dispatch,
+        action: &SessionConfigChangedAction,
+    ) -> Result<(), Refusal> {
+        let bypass = self.host.permissions.allow_bypass;
+        config::check_change(&action.config, action.replace.unwrap_or(false), bypass)?;
+        let wanted = action.config.get(config::PERMISSION_MODE).and_then(serde_json::Value::as_str);
+        let Some(mode) = wanted.map(|name| config::mode(name, bypass)) else {
+            return self.accept_simple(dispatch).await;
+        };
+        if self.changing.is_some() {
+            return Err("the permission mode is being changed; try again".to_owned());
+        }
+        self.gate.begin_change(mode);
+        let word = config::agent_mode(mode);
+        if self.agent.permission_mode().is_some_and(|known| known != word) && self.tell_agent(word) {
+            self.changing = Some((Box::new(dispatch.clone()), mode));
+            return Ok(());
+        }
+        self.accept_mode(dispatch, mode).await
+    }
+
+    async fn accept_mode(&mut self, dispatch: &Dispatch, mode: Mode) -> Result<(), Refusal> {
+        if let Err(reason) = self.accept_simple(dispatch).await {
+            self.gate.abandon_change();
+            return Err(reason);
+        }
+        self.gate.set_mode(mode);
+        self.review().await;
+        Ok(())
+    }
+
+    /// Brings an agent that was opened under another mode to the session's.
+    pub(super) fn tell_mode(&mut self) {
+        let word = config::agent_mode(self.wanted_mode());
+        if self.agent.permission_mode().is_some_and(|known| known != word) {
+            self.tell_agent(word);
+        }
+    }
+
+    /// `false` if there is no agent to be told.
+    fn tell_agent(&mut self, word: &'static str) -> bool {
+        let Some((connection, attempt)) = self.agent.connection() else { return false };
+        self.tasks.spawn(async move {
+            let told = tokio::time::timeout(PATIENCE, connection.set_permission_mode(word.to_owned())).await;
+            let result = told.unwrap_or_else(|_| Err(ConnectionError::Refused("it did not answer".to_owned())));
+            Input::Agent(AgentNews::ModeTaken { attempt, word, result })
+        });
+        true
+    }
+
+    /// The agent has taken a mode, or it has not.
+    pub(super) async fn mode_taken(&mut self, attempt: u64, word: &'static str, result: Result<(), ConnectionError>) {
+        let meant = self.agent.is_live(attempt);
+        match result {
+            Ok(()) if meant => self.agent.took_mode(word),
+            Err(error) if meant => return self.distrust(&error).await,
+            // It is gone; the next one is opened under the mode that holds then.
+            _ => {}
+        }
+        let Some((dispatch, mode)) = self.changing.take() else { return };
+        if let Err(reason) = self.accept_mode(&dispatch, mode).await {
+            self.host.reject(*dispatch, reason).await;
+            // The agent works under a mode that the session does not have.
+            self.tell_mode();
+        }
+    }
+
+    async fn distrust(&mut self, error: &ConnectionError) {
+        tracing::error!(session = &*self.session.uri, %error, "the agent did not take the permission mode; it is ended");
+        self.gate.abandon_change();
+        if let Some((dispatch, _)) = self.changing.take() {
+            let reason = format!("the agent did not take the permission mode and was ended: {error}");
+            self.host.reject(*dispatch, reason).await;
+        }
+        let failure = Failure {
+            error_type: "permissionMode".to_owned(),
+            message: "The agent did not take the permission mode, so it was ended. Send the message again to go on."
+                .to_owned(),
+            stderr: None,
+        };
+        self.drive(TurnInput::Distrusted(failure)).await;
+    }
+}

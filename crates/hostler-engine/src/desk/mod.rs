@@ -1,0 +1,252 @@
+//! The permission desk: what the agent waits for, and what a client's answer to it means. Pure.
+//!
+//! Every request is here from the moment it is shown until it is answered or withdrawn, and leaves exactly once. An
+//! answer is about what was shown: one request, one call, one input.
+
+mod choice;
+mod form;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ahp_types::actions::{ChatInputCompletedAction, ChatToolCallConfirmedAction};
+use ahp_types::state::{ConfirmationOption, ToolCallCancellationReason, ToolCallConfirmationReason};
+use ahp_types::{StringOrMarkdown, state::ChatInputAnswer};
+use hostler_driver::{Answer, PermissionRequest, RequestId};
+use hostler_rules::Rule;
+use serde_json::value::RawValue;
+
+pub(crate) use self::choice::{Choices, Reach};
+pub(crate) use self::form::{Form, Outcome};
+
+/// Why an answer is refused, for a person.
+pub(crate) type Refusal = String;
+
+/// More requests than any agent has open; the next ones are denied.
+const MAX_OPEN: usize = 256;
+
+/// The longest input that a person can give to a call instead of the agent's.
+const MAX_INPUT: usize = 4 * 1024 * 1024;
+
+/// The longest word to the agent.
+const MAX_WORDS: usize = 64 * 1024;
+
+/// What the agent is told if a person says no and nothing else.
+pub(crate) const PLAIN_DENIAL: &str =
+    "The user did not allow this. Do not try it again in another way; ask what to do instead, or go on without it.";
+
+const CLOSED: &str = "nobody waits for this answer any more";
+
+/// A request that a person has to answer.
+#[derive(Debug)]
+pub(crate) enum Open {
+    /// Whether a call may run.
+    Permission(Permission),
+    /// Questions, or a plan.
+    Input,
+}
+
+/// A call that waits for a person's word.
+#[derive(Debug)]
+pub(crate) struct Permission {
+    pub(crate) request: RequestId,
+    pub(crate) call: String,
+    pub(crate) tool: String,
+    pub(crate) input: Arc<RawValue>,
+    pub(crate) sub_agent: Option<String>,
+    choices: Choices,
+}
+
+/// Questions that wait for a person's answers.
+#[derive(Debug)]
+pub(crate) struct InputRequest {
+    pub(crate) request: RequestId,
+    pub(crate) call: Option<String>,
+    pub(crate) form: Form,
+}
+
+/// What is open, by the id of what clients see: a call, or a request for input.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    permissions: BTreeMap<String, Permission>,
+    inputs: BTreeMap<String, InputRequest>,
+}
+
+/// What a confirmation means.
+#[derive(Debug)]
+pub(crate) struct Confirmation {
+    /// The action as it is accepted.
+    pub(crate) action: ChatToolCallConfirmedAction,
+    /// The input that a person gave instead of the agent's.
+    pub(crate) edited: Option<Arc<RawValue>>,
+    /// Rules that the person made of it.
+    pub(crate) rules: Option<(Reach, Vec<Rule>)>,
+    /// What the agent is told.
+    pub(crate) answer: Answer,
+}
+
+impl Desk {
+    /// Puts a call on the desk. `None` if it cannot be there: the desk is full, or the call is there already.
+    pub(crate) fn ask(&mut self, request: PermissionRequest, choices: Choices) -> Option<Vec<ConfirmationOption>> {
+        if !self.has_room(&request.request) || self.permissions.contains_key(&request.call) {
+            return None;
+        }
+        let options = choices.options();
+        let PermissionRequest { request, call, tool, input, sub_agent, .. } = request;
+        self.permissions.insert(call.clone(), Permission { request, call, tool, input, sub_agent, choices });
+        Some(options)
+    }
+
+    /// Puts questions on the desk. `false` if they cannot be there.
+    pub(crate) fn inquire(&mut self, id: String, request: InputRequest) -> bool {
+        if !self.has_room(&request.request) || self.inputs.contains_key(&id) {
+            return false;
+        }
+        self.inputs.insert(id, request);
+        true
+    }
+
+    fn has_room(&self, request: &RequestId) -> bool {
+        let known = self.permissions.values().any(|open| open.request == *request)
+            || self.inputs.values().any(|open| open.request == *request);
+        !known && self.permissions.len() + self.inputs.len() < MAX_OPEN
+    }
+
+    pub(crate) fn permission(&self, call: &str) -> Option<&Permission> {
+        self.permissions.get(call)
+    }
+
+    /// The calls that wait.
+    pub(crate) fn permissions(&self) -> impl Iterator<Item = &Permission> {
+        self.permissions.values()
+    }
+
+    pub(crate) fn input(&self, id: &str) -> Option<&InputRequest> {
+        self.inputs.get(id)
+    }
+
+    /// The call is answered: it leaves the desk, once.
+    pub(crate) fn close_permission(&mut self, call: &str) -> Option<Permission> {
+        self.permissions.remove(call)
+    }
+
+    /// The questions are answered: they leave the desk, once.
+    pub(crate) fn close_input(&mut self, id: &str) -> Option<InputRequest> {
+        self.inputs.remove(id)
+    }
+
+    /// The agent takes a request back; says what it was, by the id that clients see.
+    pub(crate) fn withdraw(&mut self, request: &RequestId) -> Option<(String, Open)> {
+        let call = self.permissions.values().find(|open| open.request == *request).map(|open| open.call.clone());
+        if let Some(call) = call {
+            return self.permissions.remove(&call).map(|open| (call, Open::Permission(open)));
+        }
+        let id = self.inputs.iter().find(|(_, open)| open.request == *request).map(|(id, _)| id.clone())?;
+        self.inputs.remove(&id).map(|_| (id, Open::Input))
+    }
+
+    /// Nothing is open any more; says which calls were.
+    pub(crate) fn clear(&mut self) -> Vec<Permission> {
+        self.inputs.clear();
+        std::mem::take(&mut self.permissions).into_values().collect()
+    }
+
+    /// What a client's word about a call means. Changes nothing.
+    ///
+    /// # Errors
+    /// A sentence, if the call does not wait or the word makes no sense.
+    pub(crate) fn confirmation(&self, said: &ChatToolCallConfirmedAction) -> Result<Confirmation, Refusal> {
+        let open = self.permissions.get(&said.tool_call_id).ok_or(CLOSED)?;
+        let choice = said.selected_option_id.as_deref().map(|id| open.choices.find(id)).transpose()?;
+        if choice.is_some_and(|choice| choice.approves() != said.approved) {
+            return Err("the chosen option and the answer contradict each other".to_owned());
+        }
+        let mut action = said.clone();
+        if !said.approved {
+            let message = denial(said)?;
+            action.confirmed = None;
+            action.edited_tool_input = None;
+            action.reason = Some(match said.reason {
+                Some(ToolCallCancellationReason::Skipped) => ToolCallCancellationReason::Skipped,
+                _ => ToolCallCancellationReason::Denied,
+            });
+            return Ok(Confirmation { action, edited: None, rules: None, answer: Answer::Deny { message } });
+        }
+        let edited = said.edited_tool_input.as_deref().map(read_input).transpose()?;
+        // Only a person's word comes over this way, whatever the client calls it.
+        action.confirmed = Some(ToolCallConfirmationReason::UserAction);
+        action.reason = None;
+        let rules = choice.and_then(|choice| choice.rules());
+        if edited.is_some() && rules.is_some() {
+            return Err("a changed input can be allowed once; rules are about the agent's own".to_owned());
+        }
+        Ok(Confirmation { action, rules, answer: Answer::Allow { input: edited.clone() }, edited })
+    }
+
+    /// What a client's answers mean. Changes nothing.
+    ///
+    /// # Errors
+    /// A sentence, if nobody waits for them or they do not fit.
+    pub(crate) fn completion(
+        &self,
+        said: &ChatInputCompletedAction,
+        drafts: impl Fn(&str) -> Option<ChatInputAnswer>,
+    ) -> Result<Outcome, Refusal> {
+        let open = self.inputs.get(&said.request_id).ok_or(CLOSED)?;
+        let answer = |question: &str| {
+            let said = said.answers.as_ref().and_then(|answers| answers.get(question)).cloned();
+            said.or_else(|| drafts(question))
+        };
+        if let Some(unknown) = said.answers.iter().flatten().find(|(id, _)| !open.form.has(id)) {
+            return Err(format!("there is no question {:?}", unknown.0));
+        }
+        open.form.outcome(said.response, answer)
+    }
+
+    /// Whether a draft can stand.
+    ///
+    /// # Errors
+    /// A sentence, if nobody waits for it or it does not fit.
+    pub(crate) fn check_draft(
+        &self,
+        id: &str,
+        question: &str,
+        answer: Option<&ChatInputAnswer>,
+    ) -> Result<(), Refusal> {
+        let open = self.inputs.get(id).ok_or(CLOSED)?;
+        open.form.check_draft(question, answer)
+    }
+}
+
+/// The words that the agent is told with a no.
+fn denial(said: &ChatToolCallConfirmedAction) -> Result<String, Refusal> {
+    let reason = said.reason_message.as_ref().map(|message| match message {
+        StringOrMarkdown::Plain(text) => text.as_str(),
+        StringOrMarkdown::Markdown { markdown } => markdown.as_str(),
+    });
+    let suggestion = said.user_suggestion.as_ref().map(|message| message.text.as_str());
+    let words: Vec<_> = [reason, suggestion].into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
+    let words = words.join("\n");
+    match words.len() {
+        0 => Ok(PLAIN_DENIAL.to_owned()),
+        1..=MAX_WORDS => Ok(words),
+        _ => Err(format!("a word to the agent has at most {MAX_WORDS} bytes")),
+    }
+}
+
+/// The input of a call is one JSON object.
+fn read_input(text: &str) -> Result<Arc<RawValue>, Refusal> {
+    if text.len() > MAX_INPUT {
+        return Err(format!("the changed input has more than {MAX_INPUT} bytes"));
+    }
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(serde_json::Value::Object(_)) => {}
+        Ok(_) => return Err("the changed input is not a JSON object".to_owned()),
+        Err(error) => return Err(format!("the changed input is not JSON: {error}")),
+    }
+    let raw = RawValue::from_string(text.to_owned()).map_err(|error| error.to_string())?;
+    Ok(raw.into())
+}
+
+#[cfg(test)]
+mod tests;

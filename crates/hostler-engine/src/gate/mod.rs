@@ -1,0 +1,252 @@
+//! The gate of a session: decides on every tool call, at once, from the rules, the permission mode and the directory.
+//!
+//! What it knows can be changed at any moment and holds from the next call on. While a change of the mode is under way
+//! the stricter of both modes holds.
+
+mod reading;
+mod summary;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use hostler_driver::{Gate, GatedCall, Gatekeeper};
+use hostler_rules::{
+    Call, Disk, Mode, Rule, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, decide, explain, suggest,
+};
+use hostler_store::AuditEntry;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+pub(crate) use self::summary::summary;
+use crate::clock::now_ms;
+use crate::rulebook::RuleBook;
+
+/// How many decisions may wait to be written down. When the log is that far behind, nothing runs.
+pub(crate) const UNWRITTEN: usize = 1024;
+
+/// How many questions are remembered, so that asking about one call twice is one line in the log.
+const REMEMBERED: usize = 256;
+
+const UNREADABLE: &str = "The host could not read the call's input, so it did not run.";
+const UNWRITABLE: &str = "The host cannot write down what is decided, so nothing may run; try again later.";
+
+/// What the gate of a session decides by.
+#[derive(Debug)]
+struct Policy {
+    mode: Mode,
+    /// The mode that is about to hold.
+    next: Option<Mode>,
+    /// The session's own rules.
+    rules: RuleSet,
+    /// All rules that hold, and for which page of the book that is true.
+    joined: Option<(u64, Result<Arc<RuleSet>, RuleSetError>)>,
+}
+
+/// The gate. Shared by the session's actor and the driver.
+#[derive(Debug)]
+pub(crate) struct SessionGate {
+    directory: PathBuf,
+    home: Option<PathBuf>,
+    book: Arc<RuleBook>,
+    policy: RwLock<Policy>,
+    log: mpsc::Sender<AuditEntry>,
+    asked: Mutex<VecDeque<String>>,
+}
+
+/// A decision, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ruling {
+    pub(crate) gate: Gate,
+    /// `rule` or `mode`.
+    pub(crate) who: &'static str,
+    /// The reasons, in sentences.
+    pub(crate) why: String,
+}
+
+impl SessionGate {
+    /// A gate, and where its decisions arrive to be written down.
+    pub(crate) fn new(
+        directory: PathBuf,
+        home: Option<PathBuf>,
+        book: Arc<RuleBook>,
+        mode: Mode,
+        rules: RuleSet,
+    ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
+        let (log, decisions) = mpsc::channel(UNWRITTEN);
+        let policy = RwLock::new(Policy { mode, next: None, rules, joined: None });
+        (Arc::new(Self { directory, home, book, policy, log, asked: Mutex::default() }), decisions)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Policy) -> T) -> T {
+        change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// From now on the session's mode, and only it, holds.
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.change(|policy| (policy.mode, policy.next) = (mode, None));
+    }
+
+    /// From now on the stricter one of the session's mode and this one holds.
+    pub(crate) fn begin_change(&self, mode: Mode) {
+        self.change(|policy| policy.next = Some(mode));
+    }
+
+    /// The change does not come about.
+    pub(crate) fn abandon_change(&self) {
+        self.change(|policy| policy.next = None);
+    }
+
+    /// Adds rules of the session.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(crate) fn add_rules(&self, rules: &[Rule]) -> Result<(), RuleSetError> {
+        self.change(|policy| {
+            policy.joined = None;
+            rules.iter().try_for_each(|rule| policy.rules.add(rule.clone()).map(drop))
+        })
+    }
+
+    /// What the gate says about a call, without writing it down.
+    pub(crate) fn ruling(&self, tool: &str, input: &str) -> Ruling {
+        match self.call(tool, input) {
+            Some(call) => self.rule_on(&call),
+            None => Ruling { gate: Gate::Deny(UNREADABLE.to_owned()), who: "host", why: UNREADABLE.to_owned() },
+        }
+    }
+
+    /// The narrow rules that would have let a call pass.
+    pub(crate) fn suggestions(&self, tool: &str, input: &str, scope: Scope) -> Vec<Suggestion> {
+        self.call(tool, input).map(|call| suggest(&call, scope, &Disk)).unwrap_or_default()
+    }
+
+    /// The directory that the session works in.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        &self.directory
+    }
+
+    fn call(&self, tool: &str, input: &str) -> Option<Call> {
+        let input: Value = serde_json::from_str(input).ok().filter(Value::is_object)?;
+        let call = Call::new(tool, input, &self.directory);
+        Some(match &self.home {
+            Some(home) => call.with_home(home),
+            None => call,
+        })
+    }
+
+    fn rule_on(&self, call: &Call) -> Ruling {
+        let page = self.book.page();
+        let (rules, modes) = self.change(|policy| {
+            let fresh = policy.joined.as_ref().is_some_and(|(version, _)| *version == page.version);
+            if !fresh {
+                let joined = page.rules_for(&self.directory).and_then(|mut rules| {
+                    rules.join(&policy.rules)?;
+                    Ok(Arc::new(rules))
+                });
+                policy.joined = Some((page.version, joined));
+            }
+            (policy.joined.as_ref().map(|(_, rules)| rules.clone()), [Some(policy.mode), policy.next])
+        });
+        let rules = match rules {
+            Some(Ok(rules)) => rules,
+            Some(Err(error)) => return asks(error.to_string()),
+            None => return asks("The rules are not known.".to_owned()),
+        };
+        let rulings = modes.into_iter().flatten().map(|mode| by(&rules, mode, call));
+        let strictest = rulings.max_by_key(|ruling| severity(&ruling.gate));
+        let ruling = strictest.unwrap_or_else(|| asks("The mode is not known.".to_owned()));
+        match page.broken {
+            Some(problem) if ruling.gate == Gate::Allow => asks(problem),
+            _ => ruling,
+        }
+    }
+
+    /// `false` if the log is too far behind.
+    fn write_down(&self, call: &GatedCall<'_>, ruling: &Ruling) -> bool {
+        if ruling.gate == Gate::Ask {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if asked.iter().any(|known| known == call.id) {
+                return true;
+            }
+            asked.push_back(call.id.to_owned());
+            if asked.len() > REMEMBERED {
+                asked.pop_front();
+            }
+        }
+        let entry = AuditEntry {
+            at_ms: now_ms(),
+            who: ruling.who.to_owned(),
+            call: call.id.to_owned(),
+            tool: call.tool.to_owned(),
+            input: summary(call.input.get()),
+            sub_agent: call.sub_agent.map(str::to_owned),
+            decision: decision(&ruling.gate).to_owned(),
+            why: Some(ruling.why.clone()),
+        };
+        self.log.try_send(entry).is_ok()
+    }
+}
+
+impl Gatekeeper for SessionGate {
+    fn decide(&self, call: &GatedCall<'_>) -> Gate {
+        let ruling = self.ruling(call.tool, call.input.get());
+        if !self.write_down(call, &ruling) {
+            tracing::error!("the audit log is too far behind; a call was refused");
+            return Gate::Deny(UNWRITABLE.to_owned());
+        }
+        ruling.gate
+    }
+}
+
+/// The decision in one mode.
+fn by(rules: &RuleSet, mode: Mode, call: &Call) -> Ruling {
+    let decision = decide(rules, mode, call, &Disk);
+    let by_rule = decision.why.iter().any(|why| matches!(why, Why::Rule { .. }));
+    let who = if by_rule { "rule" } else { "mode" };
+    let why = explain(&decision).join(" ");
+    match decision.verdict {
+        // Planning reads; where, is decided as in every session.
+        Verdict::Allow if mode == Mode::Plan && !by_rule => without_rule(mode, call),
+        Verdict::Allow => Ruling { gate: Gate::Allow, who, why },
+        Verdict::Ask => Ruling { gate: Gate::Ask, who, why },
+        Verdict::Deny => Ruling { gate: Gate::Deny(why.clone()), who, why },
+        Verdict::Leave => without_rule(mode, call),
+    }
+}
+
+/// No rule decides and the mode leaves it open.
+fn without_rule(mode: Mode, call: &Call) -> Ruling {
+    if reading::is_harmless(call) {
+        let why = "It only reads in the working directory, or touches nothing.".to_owned();
+        return Ruling { gate: Gate::Allow, who: "mode", why };
+    }
+    if mode == Mode::DontAsk {
+        let why = "Nobody is asked in this session, and no rule allows it.".to_owned();
+        return Ruling { gate: Gate::Deny(why.clone()), who: "mode", why };
+    }
+    asks("No rule decides it.".to_owned())
+}
+
+fn asks(why: String) -> Ruling {
+    Ruling { gate: Gate::Ask, who: "mode", why }
+}
+
+fn severity(gate: &Gate) -> u8 {
+    match gate {
+        Gate::Allow => 0,
+        Gate::Ask => 1,
+        Gate::Deny(_) => 2,
+    }
+}
+
+fn decision(gate: &Gate) -> &'static str {
+    match gate {
+        Gate::Allow => "allow",
+        Gate::Ask => "ask",
+        Gate::Deny(_) => "deny",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The gate never says yes to what neither a rule nor the mode allows, whatever changes meanwhile.
+
+use std::sync::Arc;
+
+use hostler_driver::{Gate, GatedCall, Gatekeeper as _};
+use hostler_rules::{Effect, Mode, Rule, RuleSet, Scope};
+use proptest::prelude::*;
+use serde_json::value::RawValue;
+
+use super::SessionGate;
+use crate::rulebook::RuleBook;
+
+const MODES: [Mode; 5] = [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk];
+
+/// A command that changes something, and a rule for it.
+const COMMANDS: [&str; 3] = ["git push", "touch made", "rm -rf x"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    Mode(usize),
+    Begin(usize),
+    Abandon,
+    Allow(usize),
+    Call(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..MODES.len()).prop_map(Step::Mode),
+        (0..MODES.len()).prop_map(Step::Begin),
+        Just(Step::Abandon),
+        (0..COMMANDS.len()).prop_map(Step::Allow),
+        (0..COMMANDS.len()).prop_map(Step::Call),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn a_command_passes_only_by_a_rule_or_where_permissions_are_skipped(
+        steps in prop::collection::vec(step(), 1..40)
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let book = Arc::new(RuleBook::open(dir.path()).unwrap());
+        let work = dir.path().to_owned();
+        let (gate, mut log) = SessionGate::new(work, None, book, Mode::Default, RuleSet::default());
+        let (mut mode, mut next, mut allowed) = (Mode::Default, None, Vec::new());
+        for (at, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Mode(n) => {
+                    (mode, next) = (MODES[n], None);
+                    gate.set_mode(mode);
+                }
+                Step::Begin(n) => {
+                    next = Some(MODES[n]);
+                    gate.begin_change(MODES[n]);
+                }
+                Step::Abandon => {
+                    next = None;
+                    gate.abandon_change();
+                }
+                Step::Allow(n) => {
+                    let rule = Rule::parse(Effect::Allow, Scope::Session, &format!("Bash({})", COMMANDS[n])).unwrap();
+                    gate.add_rules(&[rule]).unwrap();
+                    allowed.push(n);
+                }
+                Step::Call(n) => {
+                    let input = serde_json::json!({ "command": COMMANDS[n] }).to_string();
+                    let input = RawValue::from_string(input).unwrap();
+                    let id = format!("c{at}");
+                    let call = GatedCall { id: &id, tool: "Bash", input: &input, sub_agent: None };
+                    let said = gate.decide(&call);
+                    let passes = |mode: Mode| mode == Mode::Bypass || (mode != Mode::Plan && allowed.contains(&n));
+                    let may = passes(mode) && next.is_none_or(passes);
+                    prop_assert_eq!(said == Gate::Allow, may, "{:?} {:?} {:?}: {:?}", mode, next, COMMANDS[n], said);
+                    if mode == Mode::Plan || next == Some(Mode::Plan) {
+                        prop_assert!(matches!(said, Gate::Deny(_)), "a plan changes nothing");
+                    }
+                    prop_assert!(log.try_recv().is_ok(), "it is written down");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_passes_once_the_log_is_full() {
+    let dir = tempfile::tempdir().unwrap();
+    let book = Arc::new(RuleBook::open(dir.path()).unwrap());
+    let (gate, _log) = SessionGate::new(dir.path().to_owned(), None, book, Mode::Bypass, RuleSet::default());
+    let input = RawValue::from_string("{}".to_owned()).unwrap();
+    let call = GatedCall { id: "c", tool: "TodoWrite", input: &input, sub_agent: None };
+    for _ in 0..super::UNWRITTEN {
+        assert_eq!(gate.decide(&call), Gate::Allow);
+    }
+    assert!(matches!(gate.decide(&call), Gate::Deny(_)));
+}

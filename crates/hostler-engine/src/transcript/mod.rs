@@ -1,0 +1,241 @@
+//! From what an agent does to what clients see: driver events become AHP actions. Pure.
+
+mod failure;
+mod output;
+mod tools;
+
+use std::collections::HashMap;
+
+use ahp_types::StringOrMarkdown;
+use ahp_types::actions::{
+    ChatActivityChangedAction, ChatDeltaAction, ChatReasoningAction, ChatResponsePartAction, ChatTurnCancelledAction,
+    ChatTurnCompleteAction, ChatUsageAction, StateAction,
+};
+use ahp_types::common::JsonObject;
+use ahp_types::state::{
+    ConfirmationOption, MarkdownResponsePart, ReasoningResponsePart, ResponsePart, SystemNotificationResponsePart,
+    UsageInfo,
+};
+use hostler_driver::{DriverEvent, PartId, PartKind, PermissionRequest, TokenUsage, TurnOutcome};
+
+pub(crate) use self::failure::{Failure, error};
+pub(crate) use self::output::{CONTENT_SCHEME, INLINE, Output, beginning};
+use self::tools::Tools;
+use crate::turn::End;
+
+/// The running turn, as far as its parts are concerned.
+#[derive(Debug)]
+pub(crate) struct Transcript {
+    turn: String,
+    parts: HashMap<PartId, Part>,
+    tools: Tools,
+    made: usize,
+    empty: bool,
+    activity: bool,
+}
+
+#[derive(Debug)]
+struct Part {
+    id: String,
+    kind: PartKind,
+}
+
+impl Transcript {
+    pub(crate) fn new(turn: String) -> Self {
+        let tools = Tools::new(turn.clone());
+        Self { turn, parts: HashMap::new(), tools, made: 0, empty: true, activity: false }
+    }
+
+    /// The turn.
+    pub(crate) fn turn(&self) -> &str {
+        &self.turn
+    }
+
+    /// Appends the actions that one event means. Consecutive deltas of one part become one action.
+    pub(crate) fn show(&mut self, event: DriverEvent, out: &mut Output) {
+        if self.activity && !matches!(event, DriverEvent::Retrying { .. } | DriverEvent::ToolProgress { .. }) {
+            self.activity = false;
+            out.push(activity(None));
+        }
+        match event {
+            DriverEvent::PartStarted { part, kind } => self.part_started(part, kind, out),
+            DriverEvent::Delta { part, text } => self.delta(part, text, out),
+            DriverEvent::ToolStarted { id, name, display } => {
+                self.empty = false;
+                self.tools.started(id, name, display, out);
+            }
+            DriverEvent::ToolInputDelta { id, json } => self.tools.input_delta(id, json, out),
+            DriverEvent::ToolReady { id, input, display } => self.tools.ready(id, input.get(), display, out),
+            DriverEvent::ToolGated { id, gate } => self.tools.gated(&id, &gate, out),
+            DriverEvent::ToolFinished { id, outcome, output, edit } => {
+                self.tools.finished(&id, outcome, output, edit, out);
+            }
+            DriverEvent::ToolProgress { elapsed, .. } => {
+                self.activity = true;
+                out.push(activity(Some(format!("A tool has been running for {} s", elapsed.as_secs()))));
+            }
+            DriverEvent::Usage(usage) => out.push(StateAction::ChatUsage(ChatUsageAction {
+                turn_id: self.turn.clone(),
+                usage: usage_info(usage),
+                meta: None,
+            })),
+            DriverEvent::Retrying { attempt, max, delay, .. } => {
+                self.activity = true;
+                let seconds = delay.as_secs_f64().ceil();
+                out.push(activity(Some(format!("Retrying {attempt} of {max} in {seconds} s"))));
+            }
+            DriverEvent::Notice(text) => {
+                self.made += 1;
+                out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
+                    content: StringOrMarkdown::Plain(text),
+                    meta: None,
+                })));
+            }
+            DriverEvent::PermissionRequested(_)
+            | DriverEvent::QuestionsAsked(_)
+            | DriverEvent::PlanProposed(_)
+            | DriverEvent::RequestWithdrawn(_)
+            | DriverEvent::TurnBegan(_)
+            | DriverEvent::ResumeToken(_)
+            | DriverEvent::TurnEnded(_)
+            | DriverEvent::Gone { .. } => {}
+        }
+    }
+
+    fn part(&self, part: ResponsePart) -> StateAction {
+        StateAction::ChatResponsePart(ChatResponsePartAction { turn_id: self.turn.clone(), part, meta: None })
+    }
+
+    fn part_started(&mut self, part: PartId, kind: PartKind, out: &mut Output) {
+        self.made += 1;
+        self.empty = false;
+        let id = format!("p{}", self.made);
+        let content = String::new();
+        out.push(self.part(match kind {
+            PartKind::Text => ResponsePart::Markdown(MarkdownResponsePart { id: id.clone(), content }),
+            PartKind::Reasoning => ResponsePart::Reasoning(ReasoningResponsePart { id: id.clone(), content }),
+        }));
+        self.parts.insert(part, Part { id, kind });
+    }
+
+    fn delta(&mut self, part: PartId, text: String, out: &mut Output) {
+        let Some(Part { id, kind }) = self.parts.get(&part) else {
+            tracing::warn!("a delta for a part that never started was skipped");
+            return;
+        };
+        match out.actions.last_mut() {
+            Some(StateAction::ChatDelta(last)) if *kind == PartKind::Text && last.part_id == *id => {
+                last.content.push_str(&text);
+                return;
+            }
+            Some(StateAction::ChatReasoning(last)) if *kind == PartKind::Reasoning && last.part_id == *id => {
+                last.content.push_str(&text);
+                return;
+            }
+            _ => {}
+        }
+        let (turn_id, part_id) = (self.turn.clone(), id.clone());
+        out.push(match kind {
+            PartKind::Text => StateAction::ChatDelta(ChatDeltaAction { turn_id, part_id, content: text, meta: None }),
+            PartKind::Reasoning => {
+                StateAction::ChatReasoning(ChatReasoningAction { turn_id, part_id, content: text, meta: None })
+            }
+        });
+    }
+
+    // ── People are asked ──────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Shows that a call waits for a person. `false` if it cannot: the call is over, or waits already.
+    pub(crate) fn ask(
+        &mut self,
+        request: &PermissionRequest,
+        options: Vec<ConfirmationOption>,
+        out: &mut Output,
+    ) -> bool {
+        self.empty = false;
+        self.tools.ask(request, options, out)
+    }
+
+    /// A person has answered about a call, in an action that stands before what is said here.
+    pub(crate) fn answered(&mut self, call: &str, approved: bool, out: &mut Output) {
+        self.tools.answered(call, approved, out);
+    }
+
+    /// A person wants another input for a call. `true` if it was said here, since it or the old one is named by its
+    /// hash; otherwise the protocol's own action says it.
+    pub(crate) fn replace_input(&mut self, call: &str, input: &str, out: &mut Output) -> bool {
+        let said = input.len() > INLINE || self.tools.is_named(call);
+        if said {
+            self.tools.replace_input(call, input, out);
+        }
+        said
+    }
+
+    /// The call needs nobody's permission: it asks questions, or proposes a plan.
+    pub(crate) fn asks_by_itself(&mut self, call: &str, out: &mut Output) {
+        self.empty = false;
+        self.tools.run(call, out);
+    }
+
+    /// Nobody waits for an answer about the call any more.
+    pub(crate) fn withdrawn(&mut self, call: &str, out: &mut Output) {
+        self.tools.withdrawn(call, out);
+    }
+
+    /// A call's input, if it is complete.
+    pub(crate) fn input_of(&self, call: &str) -> Option<&str> {
+        self.tools.input(call)
+    }
+
+    /// The actions that end the turn, in order.
+    pub(crate) fn end(&mut self, end: End<Failure>, duration: i64, out: &mut Output) {
+        if std::mem::take(&mut self.activity) {
+            out.push(activity(None));
+        }
+        let turn_id = self.turn.clone();
+        match end {
+            End::Agent(TurnOutcome::Completed { empty }) => {
+                if empty && self.empty {
+                    out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
+                        content: "The agent ended the turn without an answer.".into(),
+                        meta: None,
+                    })));
+                }
+                out.push(StateAction::ChatTurnComplete(ChatTurnCompleteAction { turn_id, duration, meta: None }));
+            }
+            End::Agent(TurnOutcome::Interrupted) | End::Cancelled => {
+                out.push(StateAction::ChatTurnCancelled(ChatTurnCancelledAction { turn_id, duration, meta: None }));
+            }
+            End::Agent(TurnOutcome::Failed(failure)) => out.push(error(turn_id, duration, failure.into())),
+            End::Failed(failure) => out.push(error(turn_id, duration, failure)),
+        }
+    }
+}
+
+/// `chat/activityChanged`.
+pub(crate) fn activity(text: Option<String>) -> StateAction {
+    StateAction::ChatActivityChanged(ChatActivityChangedAction { activity: text })
+}
+
+fn usage_info(usage: TokenUsage) -> UsageInfo {
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let mut hostler = JsonObject::new();
+    if usage.cache_write > 0 {
+        hostler.insert("cacheWriteTokens".to_owned(), usage.cache_write.into());
+    }
+    if let Some(window) = usage.context_window {
+        hostler.insert("contextWindow".to_owned(), window.into());
+    }
+    let meta = (!hostler.is_empty()).then(|| {
+        let mut meta = JsonObject::new();
+        meta.insert("hostler".to_owned(), hostler.into());
+        meta
+    });
+    UsageInfo {
+        input_tokens: Some(number(usage.input)),
+        output_tokens: Some(number(usage.output)),
+        model: usage.model,
+        cache_read_tokens: (usage.cache_read > 0).then(|| number(usage.cache_read)),
+        meta,
+    }
+}

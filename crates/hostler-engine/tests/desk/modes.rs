@@ -1,0 +1,105 @@
+//! Permission modes, in a session that lives.
+
+use hostler_driver::{Answer, CloseMode, Gate};
+use hostler_engine::{EngineError, PermissionConfig};
+use serde_json::json;
+
+use crate::bench::{Bench, bash};
+use crate::common::SESSION;
+
+#[tokio::test]
+async fn reading_at_home_passes_and_everything_else_asks() {
+    let bench = Bench::start().await;
+    let read = |path: &str| bench.gated("r", "Read", &json!({ "file_path": path }));
+    assert_eq!(read("src/main.rs"), Gate::Allow);
+    assert_eq!(read("/etc/passwd"), Gate::Ask);
+    assert_eq!(bench.gated("b", "Bash", &bash("git status")), Gate::Allow);
+    assert_eq!(bench.gated("b", "Bash", &bash("git status && touch x")), Gate::Ask);
+    assert_eq!(bench.gated("w", "Write", &json!({ "file_path": "a.txt", "content": "" })), Gate::Ask);
+    assert_eq!(bench.gated("n", "NeverHeardOf", &json!({})), Gate::Ask);
+    assert_eq!(bench.gated("m", "mcp__server__tool", &json!({})), Gate::Ask);
+    assert!(matches!(bench.gated("x", "Bash", &json!("no object")), Gate::Deny(_)));
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_mode_holds_at_once_in_mid_turn_and_the_agent_is_told() {
+    let mut bench = Bench::start().await;
+    let write = json!({ "file_path": "a.txt", "content": "x" });
+    bench.change_mode("acceptEdits").await;
+    assert_eq!(bench.agent.modes.recv().await.unwrap(), "acceptEdits");
+    bench.listener.until("session/configChanged").await;
+    bench.settled().await;
+    assert_eq!(bench.gated("w1", "Write", &write), Gate::Allow);
+    assert_eq!(bench.gated("w2", "Write", &json!({ "file_path": "../a.txt", "content": "x" })), Gate::Ask);
+    bench.change_mode("plan").await;
+    assert_eq!(bench.agent.modes.recv().await.unwrap(), "plan");
+    bench.listener.until("session/configChanged").await;
+    bench.settled().await;
+    assert!(matches!(bench.gated("w3", "Write", &write), Gate::Deny(_)));
+    assert!(matches!(bench.gated("b1", "Bash", &bash("touch x")), Gate::Deny(_)));
+    assert_eq!(bench.gated("b2", "Bash", &bash("git log")), Gate::Allow);
+    bench.change_mode("dontAsk").await;
+    assert_eq!(bench.agent.modes.recv().await.unwrap(), "default", "the gate alone knows this mode");
+    bench.listener.until("session/configChanged").await;
+    bench.settled().await;
+    assert!(matches!(bench.gated("b3", "Bash", &bash("touch x")), Gate::Deny(_)));
+    assert_eq!(bench.rig.starts.count(), 1, "nothing was opened again");
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_stricter_mode_decides_what_waits() {
+    let mut bench = Bench::start().await;
+    bench.wait_for("c1", "Write", &json!({ "file_path": "a.txt", "content": "x" })).await;
+    bench.wait_for("c2", "Bash", &bash("touch x")).await;
+    bench.change_mode("plan").await;
+    for _ in 0..2 {
+        let (_, answer) = bench.agent.answered().await;
+        assert!(matches!(answer, Answer::Deny { .. }), "{answer:?}");
+    }
+    bench.listener.until("session/inputNeededRemoved").await;
+    bench.listener.until("session/inputNeededRemoved").await;
+    assert_eq!(bench.shown("c1")["status"], "cancelled");
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_take_a_mode_is_ended_and_the_change_is_rejected() {
+    let mut bench = Bench::start().await;
+    bench.agent.modes.close();
+    bench.change_mode("plan").await;
+    bench.listener.until("session/configChanged rejected: the agent did not take the permission mode").await;
+    bench.listener.until("chat/error permissionMode").await;
+    assert_eq!(bench.agent.closed().await, CloseMode::Now);
+    assert_eq!(bench.session()["config"]["values"]["permissionMode"], "default");
+    let bench = Bench::again(bench.rig, "t2").await;
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn skipping_permissions_must_be_allowed_by_the_host_and_the_agent_never_hears_of_it() {
+    let mut bench = Bench::start().await;
+    bench.change_mode("bypassPermissions").await;
+    bench.listener.until("session/configChanged rejected: permissionMode cannot be").await;
+    let config = [("permissionMode".to_owned(), json!("bypassPermissions"))].into_iter().collect();
+    let refused = bench.rig.engine.resolve_config(None, Some(&config));
+    assert!(matches!(refused, Err(EngineError::Invalid(_))));
+    bench.rig.engine.shutdown().await;
+
+    let mut bench = Bench::with(PermissionConfig { allow_bypass: true, ..PermissionConfig::default() }).await;
+    bench.change_mode("bypassPermissions").await;
+    bench.listener.until("session/configChanged").await;
+    bench.settled().await;
+    assert_eq!(bench.gated("b", "Bash", &bash("rm -rf x")), Gate::Allow);
+    assert!(bench.agent.modes.try_recv().is_err(), "it stays in its default mode");
+    let rules = "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(rm:*)\" }]\n";
+    std::fs::write(bench.rig.state.join("rules.toml"), rules).unwrap();
+    assert!(matches!(bench.gated("b", "Bash", &bash("rm -rf x")), Gate::Deny(_)), "rules hold all the same");
+
+    // A host that does not allow it any more asks.
+    let bench = Bench::again(bench.rig.restart().await, "t2").await;
+    assert_eq!(bench.gated("b", "Bash", &bash("touch x")), Gate::Ask);
+    assert_eq!(bench.rig.listed(), [SESSION]);
+    bench.rig.engine.shutdown().await;
+}

@@ -1,0 +1,10 @@
+//! Tools, permissions and questions with the real Claude Code, both builds, on the scripted model.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+#[path = "tools/asking.rs"]
+mod asking;
+#[path = "tools/bench.rs"]
+mod bench;
+mod common;
+#[path = "tools/permissions.rs"]
+mod permissions;

@@ -1,0 +1,93 @@
+//! Questions and plans of the real agent.
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::common::BUILDS;
+
+fn questions() -> Value {
+    let option = |label: &str| json!({ "label": label, "description": format!("the {label} one") });
+    json!({ "questions": [
+        { "question": "Which colour?", "header": "Colour", "multiSelect": false, "options": [option("red"), option("blue")] },
+        { "question": "Which sizes?", "header": "Sizes", "multiSelect": true, "options": [option("small"), option("large")] },
+    ] })
+}
+
+fn chosen(value: Value) -> Value {
+    let kind = if value.is_array() { "selected-many" } else { "selected" };
+    json!({ "state": "submitted", "value": { "kind": kind, "value": value } })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_are_answered_and_the_model_hears_the_answers() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.use_tool("AskUserQuestion", &questions()).await;
+        let asked = bench.asked().await;
+        assert_eq!(asked["questions"][0]["options"][1]["label"], "blue", "{build}: {asked:#}");
+        let ids: Vec<_> = asked["questions"].as_array().unwrap().iter().map(|q| q["id"].as_str().unwrap()).collect();
+        let answers = json!({ ids[0]: chosen(json!("blue")), ids[1]: chosen(json!(["small", "large"])) });
+        let completed = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept", "answers": answers });
+        bench.dispatch(completed).await;
+        bench.end().await;
+        let told = bench.told();
+        assert!(told.contains("blue") && told.contains("small") && told.contains("large"), "{build}: {told}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_can_be_answered_in_own_words_or_not_at_all() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.use_tool("AskUserQuestion", &questions()).await;
+        let asked = bench.asked().await;
+        let id = asked["questions"][0]["id"].as_str().unwrap();
+        let own =
+            json!({ "state": "submitted", "value": { "kind": "selected", "value": "", "freeformValues": ["mauve"] } });
+        let completed = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept", "answers": { id: own } });
+        bench.dispatch(completed).await;
+        bench.end().await;
+        assert!(bench.told().contains("mauve"), "{build}: {}", bench.told());
+
+        bench.use_tool("AskUserQuestion", &questions()).await;
+        let asked = bench.asked().await;
+        bench.dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "cancel" })).await;
+        bench.end().await;
+        assert!(bench.told().contains("does not want to answer"), "{build}: {}", bench.told());
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_shown_sent_back_and_carried_out_in_the_mode_that_was_chosen() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.change_mode("plan").await;
+        let plan = json!({ "plan": "1. Write a file" });
+        bench.use_tool("ExitPlanMode", &plan).await;
+        let asked = bench.asked().await;
+        assert_eq!(asked["message"], "1. Write a file", "{build}: {asked:#}");
+        let words = json!({ "state": "submitted", "value": { "kind": "text", "value": "Write two files" } });
+        let back = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept",
+            "answers": { "plan": words } });
+        bench.dispatch(back).await;
+        bench.end().await;
+        assert!(bench.told().contains("Write two files"), "{build}: {}", bench.told());
+
+        let file = bench.home.work().join("made.txt");
+        let write = json!({ "file_path": file, "content": "x" });
+        let script = format!("!tool ExitPlanMode {plan}\n!say on it\n!tool Write {write}\n!say done");
+        bench.peer.say(&bench.uris.chat, &script).await;
+        let asked = bench.asked().await;
+        let go = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept",
+            "answers": { "plan": chosen(json!("accept-edits")) } });
+        bench.dispatch(go).await;
+        assert!(!bench.end().await, "{build}: edits are not asked about any more");
+        assert!(file.exists(), "{build}");
+        let session = bench.peer.snapshot(&bench.uris.session).await;
+        let session = serde_json::to_value(session).unwrap();
+        assert_eq!(session["config"]["values"]["permissionMode"], "acceptEdits", "{build}");
+        bench.stop().await;
+    }
+}

@@ -382,6 +382,7 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
         input,
         sub_agent: None,
         reason: None,
+        display: ToolDisplay::default(),
     };
     agent.emit(DriverEvent::PermissionRequested(request)).await;
     let needed = raw.envelope("session/inputNeededSet").await["action"]["request"].take();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use hostler_driver::{
     Answer, DriverEvent, Gate, GatedCall, Gatekeeper, PermissionRequest, PlanRequest, QuestionRequest, RequestId,
+    ToolDisplay,
 };
 use serde_json::value::RawValue;
 
@@ -135,6 +136,7 @@ impl Asks {
                     input: input(),
                     sub_agent: ask.agent_id.as_deref().map(str::to_owned),
                     reason: ask.reason.as_deref().map(str::to_owned),
+                    display: ToolDisplay::default(),
                 });
                 (WaitsFor::Permission(input()), event)
             }

@@ -12,6 +12,7 @@ use hostler_process::SupervisorCommand;
 use crate::Executable;
 use crate::open;
 use crate::stats::{Counters, WireStats};
+use crate::transcript::config_directory;
 use crate::version::{Version, VersionCache};
 
 /// How long a handshake may take: cold caches and slow disks included.
@@ -60,6 +61,17 @@ impl ClaudeConfig {
     }
 }
 
+impl ClaudeConfig {
+    /// Where newer builds let the model write its plan, in plan mode too.
+    fn plans(&self) -> Option<PathBuf> {
+        let variable = |name: &str| {
+            let mut all = self.agent_env.iter().chain(&self.host_environment);
+            all.find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+        };
+        Some(config_directory(variable)?.join("plans"))
+    }
+}
+
 impl fmt::Debug for ClaudeConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The environments hold secrets.
@@ -99,6 +111,7 @@ impl Driver for ClaudeDriver {
             display_name: "Claude Code".to_owned(),
             description: "Anthropic's coding agent, run by the real Claude Code executable.".to_owned(),
             default_model: self.config.default_model.clone(),
+            plans: self.config.plans(),
         }
     }
 

@@ -114,7 +114,7 @@ async fn process_spec(
         },
     };
     let (program, mut args) = config.executable.command();
-    let ours = options::arguments(&identity, &spec)
+    let ours = options::arguments(&identity, spec)
         .map_err(|cause| failure::other(format!("Claude Code's settings could not be written: {cause}.")))?;
     args.extend(ours);
     Ok(SpawnSpec {

@@ -10,6 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::asks::Consequence;
 use crate::connection::{Outgoing, Shared};
+use crate::display;
 use crate::stats::Counters;
 use crate::transcript::{self, Stored, Transcripts};
 use crate::wire::{ControlAsk, ControlBody, SystemMessage, WireMessage};
@@ -79,10 +80,8 @@ impl Pump {
         let mut events = Vec::new();
         match &message {
             WireMessage::ControlRequest(ask) => events = self.on_request(ask, hurry),
-            WireMessage::ControlCancel { request_id } => {
-                if self.shared.asks().withdraw(request_id) {
-                    events.push(DriverEvent::RequestWithdrawn(RequestId(request_id.to_string())));
-                }
+            WireMessage::ControlCancel { request_id } if self.shared.asks().withdraw(request_id) => {
+                events.push(DriverEvent::RequestWithdrawn(RequestId(request_id.to_string())));
             }
             WireMessage::ControlResponse(answer) => self.shared.requests.resolve(answer),
             WireMessage::Unknown { kind, subtype } => {
@@ -100,7 +99,11 @@ impl Pump {
     /// Decides on what the agent asks; what only a person can decide is handed on.
     fn on_request(&mut self, ask: &ControlAsk<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
         let consequence = self.shared.asks().consider(ask, &*self.gatekeeper);
-        let Consequence { line, denied, event, gated } = consequence;
+        let Consequence { line, denied, mut event, gated } = consequence;
+        if let Some(DriverEvent::PermissionRequested(request)) = &mut event {
+            let directory = self.transcripts.working_directory();
+            request.display = display::display(&request.tool, Some(&request.input), directory);
+        }
         let mut mapper = self.shared.mapper();
         if let Some(call) = denied {
             mapper.denied(&call);

@@ -27,6 +27,13 @@ pub(crate) enum Stored {
     Transcript(PathBuf),
 }
 
+/// Where an agent with this environment keeps its own files.
+pub(crate) fn config_directory<'a>(variable: impl Fn(&str) -> Option<&'a OsStr>) -> Option<PathBuf> {
+    let home = || variable("HOME").map(|home| Path::new(home).join(".claude"));
+    let set = |value: &&OsStr| !value.is_empty();
+    variable("CLAUDE_CONFIG_DIR").filter(set).map(PathBuf::from).or_else(home)
+}
+
 /// Finds the transcripts of conversations that run in one directory.
 #[derive(Debug, Clone)]
 pub(crate) struct Transcripts {
@@ -37,9 +44,7 @@ pub(crate) struct Transcripts {
 impl Transcripts {
     /// For an agent with this environment in this directory (links resolved).
     pub(crate) fn new(environment: &Environment, working_directory: &Path) -> Self {
-        let home = || environment.get("HOME").map(|home| Path::new(home).join(".claude"));
-        let set = |value: &&OsStr| !value.is_empty();
-        let config = environment.get("CLAUDE_CONFIG_DIR").filter(set).map(PathBuf::from).or_else(home);
+        let config = config_directory(|name| environment.get(name));
         let slug = working_directory.to_str().map(slug);
         let directory = config.zip(slug).map(|(config, slug)| config.join("projects").join(slug));
         Self { directory, working_directory: working_directory.to_owned() }

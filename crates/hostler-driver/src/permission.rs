@@ -5,6 +5,8 @@ use std::fmt;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
+use crate::ToolDisplay;
+
 /// Names an open request of the agent. Never reused within a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub String);
@@ -73,6 +75,8 @@ pub struct PermissionRequest {
     pub sub_agent: Option<String>,
     /// Why the agent asks, in its words.
     pub reason: Option<String>,
+    /// How the call is shown, where it is not shown already.
+    pub display: ToolDisplay,
 }
 
 /// The agent has questions to a person.

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use futures::future::BoxFuture;
 
 use crate::{OpenError, OpenSpec, Opened};
@@ -13,6 +15,8 @@ pub struct ProviderInfo {
     pub description: String,
     /// The model that is used when a message names none.
     pub default_model: String,
+    /// Where the agent writes its own plans: writing there is planning, not carrying out.
+    pub plans: Option<PathBuf>,
 }
 
 /// The code that speaks to one provider's executable.

@@ -55,7 +55,7 @@ struct Stored {
 #[serde(deny_unknown_fields)]
 struct Workspace {
     directory: PathBuf,
-    allowed: RuleSet,
+    rules: RuleSet,
 }
 
 /// The file's identity: another one means that somebody has written it.
@@ -91,7 +91,7 @@ impl Page {
     pub(crate) fn rules_for(&self, directory: &Path) -> Result<RuleSet, RuleSetError> {
         let mut rules = self.stored.global.clone();
         for workspace in self.stored.workspace.iter().filter(|workspace| workspace.directory == directory) {
-            rules.join(&workspace.allowed)?;
+            rules.join(&workspace.rules)?;
         }
         Ok(rules)
     }
@@ -146,13 +146,13 @@ impl RuleBook {
         let at = match stored.workspace.iter().position(|workspace| workspace.directory == directory) {
             Some(at) => at,
             None => {
-                stored.workspace.push(Workspace { directory: directory.to_owned(), allowed: RuleSet::default() });
+                stored.workspace.push(Workspace { directory: directory.to_owned(), rules: RuleSet::default() });
                 stored.workspace.len() - 1
             }
         };
         if let Some(workspace) = stored.workspace.get_mut(at) {
             for rule in rules {
-                workspace.allowed.add(rule.clone())?;
+                workspace.rules.add(rule.clone())?;
             }
         }
         write(&self.path, &stored).map_err(|problem| RuleBookError::Unwritable { path: self.path.clone(), problem })?;

@@ -81,6 +81,7 @@ impl Driver for FakeDriver {
             display_name: "Fake".to_owned(),
             description: "An agent in the test's hands.".to_owned(),
             default_model: "fake-model".to_owned(),
+            plans: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! The actor at the desk: shows what the agent waits for, takes the first answer, and tells the agent once it is stored.
 
+use std::io::Read as _;
+
 use ahp_types::actions::{
     ChatInputAnswerChangedAction, ChatInputCompletedAction, ChatInputRequestedAction, ChatToolCallConfirmedAction,
     SessionConfigChangedAction, SessionInputNeededRemovedAction, SessionInputNeededSetAction,
@@ -30,6 +32,9 @@ const NOT_SHOWN: &str = "The host could not show this to anybody, so it is denie
 const NOBODY: &str =
     "Nobody answered in time, so it is denied. Go on without it, or end the turn and say what is needed.";
 
+/// How much of a plan that is in a file is shown.
+const MAX_PLAN: u64 = 256 * 1024;
+
 /// Who has decided, for the log.
 struct Decider {
     who: String,
@@ -49,7 +54,11 @@ impl Actor {
                 self.inquired(InputRequest { request: asked.request, call: asked.call, form }).await;
             }
             DriverEvent::PlanProposed(proposed) => {
-                let plan = proposed.plan.or_else(|| self.plan_in(&proposed.call));
+                let told = proposed.plan.or_else(|| self.plan_in(&proposed.call));
+                let plan = match told {
+                    Some(plan) => Some(plan),
+                    None => self.written_plan().await,
+                };
                 let form = Form::plan(plan);
                 self.inquired(InputRequest { request: proposed.request, call: Some(proposed.call), form }).await;
             }
@@ -76,6 +85,18 @@ impl Actor {
     fn plan_in(&self, call: &str) -> Option<String> {
         let input: serde_json::Value = serde_json::from_str(self.transcript.as_ref()?.input_of(call)?).ok()?;
         input.get("plan")?.as_str().filter(|plan| !plan.trim().is_empty()).map(str::to_owned)
+    }
+
+    /// Others let the model write it into a file.
+    async fn written_plan(&self) -> Option<String> {
+        let file = self.gate.plan()?;
+        let read = tokio::task::spawn_blocking(move || {
+            let mut plan = Vec::new();
+            fs_err::File::open(file)?.take(MAX_PLAN).read_to_end(&mut plan)?;
+            Ok::<_, std::io::Error>(plan)
+        });
+        let plan = read.await.ok()?.inspect_err(|error| tracing::warn!(%error, "a plan could not be read")).ok()?;
+        Some(String::from_utf8_lossy(&plan).into_owned()).filter(|plan| !plan.trim().is_empty())
     }
 
     async fn permission_requested(&mut self, request: PermissionRequest) {

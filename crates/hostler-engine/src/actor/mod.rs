@@ -26,7 +26,7 @@ use self::agent::{Agent, AgentNews};
 use self::change::Change;
 use crate::catalogue::difference;
 use crate::desk::Desk;
-use crate::gate::{SessionGate, UNWRITTEN};
+use crate::gate::{Places, SessionGate, UNWRITTEN};
 use crate::host::Host;
 use crate::hub::{ChannelState, NoticeKind, Subscriber};
 use crate::record::Record;
@@ -128,11 +128,15 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             Err(error) => return refuse_all(inputs, &uri, &error).await,
         },
     };
-    let directory = session.working_directory().unwrap_or_default();
+    let provider = host.drivers.get(&session.session.provider);
+    let places = Places {
+        directory: session.working_directory().unwrap_or_default(),
+        home: host.permissions.home.clone(),
+        plans: provider.and_then(|driver| driver.describe().plans),
+    };
     let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
     let mode = config::mode(name, host.permissions.allow_bypass);
-    let (home, book, rules) = (host.permissions.home.clone(), Arc::clone(&host.rules), session.rules.clone());
-    let (gate, decisions) = SessionGate::new(directory, home, book, mode, rules);
+    let (gate, decisions) = SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone());
     let mut actor = Actor {
         host,
         session,

@@ -87,7 +87,10 @@ impl Actor {
             // It is gone; the next one is opened under the mode that holds then.
             _ => {}
         }
-        let Some((dispatch, mode)) = self.changing.take() else { return };
+        // Another change may have been told before this one.
+        let Some((dispatch, mode)) = self.changing.take_if(|(_, mode)| config::agent_mode(*mode) == word) else {
+            return;
+        };
         if let Err(reason) = self.accept_mode(&dispatch, mode).await {
             self.host.reject(*dispatch, reason).await;
             // The agent works under a mode that the session does not have.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ahp_types::actions::ChatToolCallConfirmedAction;
-use hostler_driver::{Answer, PermissionRequest, RequestId};
+use hostler_driver::{Answer, PermissionRequest, RequestId, ToolDisplay};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
@@ -69,6 +69,7 @@ proptest! {
                         input: raw(&input),
                         sub_agent: None,
                         reason: None,
+                        display: ToolDisplay::default(),
                     };
                     let taken = desk.ask(asked, Choices::new(&[], &[])).is_some();
                     let open = seen.values().any(|(known, _)| *known == request) || seen.contains_key(&call);
@@ -125,6 +126,7 @@ fn the_desk_is_bounded() {
             input: raw("{}"),
             sub_agent: None,
             reason: None,
+            display: ToolDisplay::default(),
         };
         assert_eq!(desk.ask(asked, Choices::default()).is_some(), n < super::MAX_OPEN);
     }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hostler_driver::{Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
-    Call, Disk, Mode, Rule, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, decide, explain, suggest,
+    Call, Disk, Mode, Resolver as _, Rule, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, decide, explain,
+    suggest,
 };
 use hostler_store::AuditEntry;
 use serde_json::Value;
@@ -43,15 +44,27 @@ struct Policy {
     joined: Option<(u64, Result<Arc<RuleSet>, RuleSetError>)>,
 }
 
+/// Where a session works.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Places {
+    /// The working directory.
+    pub(crate) directory: PathBuf,
+    /// The user's home directory.
+    pub(crate) home: Option<PathBuf>,
+    /// Where the agent writes its own plans.
+    pub(crate) plans: Option<PathBuf>,
+}
+
 /// The gate. Shared by the session's actor and the driver.
 #[derive(Debug)]
 pub(crate) struct SessionGate {
-    directory: PathBuf,
-    home: Option<PathBuf>,
+    places: Places,
     book: Arc<RuleBook>,
     policy: RwLock<Policy>,
     log: mpsc::Sender<AuditEntry>,
     asked: Mutex<VecDeque<String>>,
+    /// The plan that was written last.
+    plan: Mutex<Option<PathBuf>>,
 }
 
 /// A decision, and by whom.
@@ -67,15 +80,15 @@ pub(crate) struct Ruling {
 impl SessionGate {
     /// A gate, and where its decisions arrive to be written down.
     pub(crate) fn new(
-        directory: PathBuf,
-        home: Option<PathBuf>,
+        places: Places,
         book: Arc<RuleBook>,
         mode: Mode,
         rules: RuleSet,
     ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
         let (log, decisions) = mpsc::channel(UNWRITTEN);
         let policy = RwLock::new(Policy { mode, next: None, rules, joined: None });
-        (Arc::new(Self { directory, home, book, policy, log, asked: Mutex::default() }), decisions)
+        let (asked, plan) = (Mutex::default(), Mutex::default());
+        (Arc::new(Self { places, book, policy, log, asked, plan }), decisions)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Policy) -> T) -> T {
@@ -123,13 +136,18 @@ impl SessionGate {
 
     /// The directory that the session works in.
     pub(crate) fn directory(&self) -> &std::path::Path {
-        &self.directory
+        &self.places.directory
+    }
+
+    /// The plan that the agent wrote last, if it wrote one.
+    pub(crate) fn plan(&self) -> Option<PathBuf> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn call(&self, tool: &str, input: &str) -> Option<Call> {
         let input: Value = serde_json::from_str(input).ok().filter(Value::is_object)?;
-        let call = Call::new(tool, input, &self.directory);
-        Some(match &self.home {
+        let call = Call::new(tool, input, &self.places.directory);
+        Some(match &self.places.home {
             Some(home) => call.with_home(home),
             None => call,
         })
@@ -140,7 +158,7 @@ impl SessionGate {
         let (rules, modes) = self.change(|policy| {
             let fresh = policy.joined.as_ref().is_some_and(|(version, _)| *version == page.version);
             if !fresh {
-                let joined = page.rules_for(&self.directory).and_then(|mut rules| {
+                let joined = page.rules_for(&self.places.directory).and_then(|mut rules| {
                     rules.join(&policy.rules)?;
                     Ok(Arc::new(rules))
                 });
@@ -153,13 +171,24 @@ impl SessionGate {
             Some(Err(error)) => return asks(error.to_string()),
             None => return asks("The rules are not known.".to_owned()),
         };
-        let rulings = modes.into_iter().flatten().map(|mode| by(&rules, mode, call));
+        let plans = self.plan_of(call).is_some();
+        let rulings = modes.into_iter().flatten().map(|mode| by(&rules, mode, call, plans));
         let strictest = rulings.max_by_key(|ruling| severity(&ruling.gate));
         let ruling = strictest.unwrap_or_else(|| asks("The mode is not known.".to_owned()));
         match page.broken {
             Some(problem) if ruling.gate == Gate::Allow => asks(problem),
             _ => ruling,
         }
+    }
+
+    /// The file of the agent's own plans that a call is about.
+    fn plan_of(&self, call: &Call) -> Option<PathBuf> {
+        if !matches!(call.tool.as_str(), "Edit" | "MultiEdit" | "Read" | "Write") {
+            return None;
+        }
+        let plans = Disk.resolve(self.places.plans.as_ref()?).ok()?;
+        let file = Disk.resolve(&call.cwd.join(call.input.get("file_path")?.as_str()?)).ok()?;
+        (file.parent()? == plans && file.extension()? == "md").then_some(file)
     }
 
     /// `false` if the log is too far behind.
@@ -195,17 +224,26 @@ impl Gatekeeper for SessionGate {
             tracing::error!("the audit log is too far behind; a call was refused");
             return Gate::Deny(UNWRITABLE.to_owned());
         }
+        if ruling.gate == Gate::Allow
+            && call.tool != "Read"
+            && let Some(file) = self.call(call.tool, call.input.get()).and_then(|call| self.plan_of(&call))
+        {
+            *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+        }
         ruling.gate
     }
 }
 
-/// The decision in one mode.
-fn by(rules: &RuleSet, mode: Mode, call: &Call) -> Ruling {
+/// The decision in one mode. `plans`: the call is about the agent's own plans.
+fn by(rules: &RuleSet, mode: Mode, call: &Call, plans: bool) -> Ruling {
     let decision = decide(rules, mode, call, &Disk);
     let by_rule = decision.why.iter().any(|why| matches!(why, Why::Rule { .. }));
     let who = if by_rule { "rule" } else { "mode" };
     let why = explain(&decision).join(" ");
     match decision.verdict {
+        Verdict::Allow | Verdict::Deny if mode == Mode::Plan && plans && !by_rule => {
+            Ruling { gate: Gate::Allow, who, why: "It is the agent's own plan.".to_owned() }
+        }
         // Planning reads; where, is decided as in every session.
         Verdict::Allow if mode == Mode::Plan && !by_rule => without_rule(mode, call),
         Verdict::Allow => Ruling { gate: Gate::Allow, who, why },

@@ -7,7 +7,7 @@ use hostler_rules::{Effect, Mode, Rule, RuleSet, Scope};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-use super::SessionGate;
+use super::{Places, SessionGate};
 use crate::rulebook::RuleBook;
 
 const MODES: [Mode; 5] = [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk];
@@ -43,7 +43,8 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let book = Arc::new(RuleBook::open(dir.path()).unwrap());
         let work = dir.path().to_owned();
-        let (gate, mut log) = SessionGate::new(work, None, book, Mode::Default, RuleSet::default());
+        let places = Places { directory: work, ..Places::default() };
+        let (gate, mut log) = SessionGate::new(places, book, Mode::Default, RuleSet::default());
         let (mut mode, mut next, mut allowed) = (Mode::Default, None, Vec::new());
         for (at, step) in steps.into_iter().enumerate() {
             match step {
@@ -87,11 +88,39 @@ proptest! {
 fn nothing_passes_once_the_log_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let book = Arc::new(RuleBook::open(dir.path()).unwrap());
-    let (gate, _log) = SessionGate::new(dir.path().to_owned(), None, book, Mode::Bypass, RuleSet::default());
+    let places = Places { directory: dir.path().to_owned(), ..Places::default() };
+    let (gate, _log) = SessionGate::new(places, book, Mode::Bypass, RuleSet::default());
     let input = RawValue::from_string("{}".to_owned()).unwrap();
     let call = GatedCall { id: "c", tool: "TodoWrite", input: &input, sub_agent: None };
     for _ in 0..super::UNWRITTEN {
         assert_eq!(gate.decide(&call), Gate::Allow);
     }
     assert!(matches!(gate.decide(&call), Gate::Deny(_)));
+}
+
+#[test]
+fn planning_writes_the_plan_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, plans) = (dir.path().join("work"), dir.path().join("plans"));
+    for made in [&work, &plans] {
+        std::fs::create_dir(made).unwrap();
+    }
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(work.join("a.md"), plans.join("link.md")).unwrap();
+    let book = Arc::new(RuleBook::open(dir.path()).unwrap());
+    let places = Places { directory: work.clone(), home: None, plans: Some(plans.clone()) };
+    let (gate, _log) = SessionGate::new(places, book, Mode::Plan, RuleSet::default());
+    let write = |file: &std::path::Path| {
+        let input = serde_json::json!({ "file_path": file, "content": "x" }).to_string();
+        let input = RawValue::from_string(input).unwrap();
+        gate.decide(&GatedCall { id: "c", tool: "Write", input: &input, sub_agent: None })
+    };
+    for other in [work.join("a.md"), plans.join("link.md"), plans.join("run.sh"), plans.join("../work/a.md")] {
+        assert!(matches!(write(&other), Gate::Deny(_)), "{}", other.display());
+    }
+    assert_eq!(gate.plan(), None);
+    assert_eq!(write(&plans.join("mine.md")), Gate::Allow);
+    assert_eq!(gate.plan(), Some(plans.canonicalize().unwrap().join("mine.md")));
+    gate.set_mode(Mode::Default);
+    assert_eq!(write(&plans.join("mine.md")), Gate::Ask, "who does not plan has no business there");
 }

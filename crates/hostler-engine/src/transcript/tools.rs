@@ -135,7 +135,7 @@ impl Tools {
         out: &mut Output,
     ) -> bool {
         let foreign = request.sub_agent.is_some();
-        self.start(request.call.clone(), request.tool.clone(), ToolDisplay::default(), foreign, out);
+        self.start(request.call.clone(), request.tool.clone(), request.display.clone(), foreign, out);
         let Some(call) = self.calls.get_mut(&request.call) else { return false };
         if matches!(call.stage, Stage::Asked | Stage::Over) {
             return false;
@@ -174,7 +174,7 @@ impl Tools {
     pub(super) fn answered(&mut self, id: &str, approved: bool, out: &mut Output) {
         self.move_to(id, if approved { Stage::Running } else { Stage::Over });
         let Some(call) = self.calls.get(id).filter(|call| approved && call.foreign) else { return };
-        let past = format!("Allowed for a sub-agent: {}", call.display.name);
+        let past = format!("Allowed for a sub-agent: {}", call.display.present);
         self.move_to(id, Stage::Over);
         out.push(self.completed(
             id,

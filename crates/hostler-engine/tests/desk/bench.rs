@@ -152,6 +152,7 @@ pub(crate) fn permission(request: &str, id: &str, tool: &str, input: &Value) -> 
         input: raw(input),
         sub_agent: None,
         reason: None,
+        display: ToolDisplay::default(),
     }
 }
 

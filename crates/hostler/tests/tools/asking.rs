@@ -91,3 +91,19 @@ async fn a_plan_is_shown_sent_back_and_carried_out_in_the_mode_that_was_chosen()
         bench.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_that_the_model_writes_into_its_file_is_written_and_shown() {
+    let mut bench = Bench::start("native").await;
+    bench.change_mode("plan").await;
+    let plans = bench.home.path("claude").join("plans");
+    std::fs::create_dir(&plans).unwrap();
+    let file = json!({ "file_path": plans.join("mine.md"), "content": "# The plan in the file" });
+    let script = format!("!tool Write {file}\n!say written\n!tool ExitPlanMode {{}}\n!say done");
+    bench.peer.say(&bench.uris.chat, &script).await;
+    let asked = bench.asked().await;
+    assert_eq!(asked["message"], "# The plan in the file", "{asked:#}");
+    bench.dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "decline" })).await;
+    bench.end().await;
+    bench.stop().await;
+}

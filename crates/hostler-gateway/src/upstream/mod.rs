@@ -13,6 +13,7 @@ use crate::credential::CredentialError;
 use crate::error::{self, ErrorKind};
 
 pub(crate) mod anthropic;
+pub(crate) mod copilot;
 pub(crate) mod http;
 mod retry;
 pub(crate) mod scripted;

@@ -4,6 +4,9 @@
 mod anthropic;
 mod auth;
 mod cancellation;
+mod copilot;
+mod copilot_login;
+mod copilot_stand_in;
 mod docs;
 mod log;
 mod requests;

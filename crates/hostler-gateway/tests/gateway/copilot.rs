@@ -370,23 +370,27 @@ async fn a_configured_address_needs_no_discovery() {
 #[tokio::test]
 async fn a_new_github_token_counts_at_once() {
     let stand_in = StandIn::start().await;
-    let tokens = Tokens::new([GITHUB_TOKEN, "gho-another"]);
+    let tokens = Tokens::new(["gho-first", GITHUB_TOKEN, "gho-another"]);
     let upstream = stand_in.upstream_of(stand_in.config_with(tokens.clone()));
     ask(&upstream).await.unwrap();
-    // Even while an exchange of the old one is under way, whose callers still get what they wait for.
+    // However good the key of the old one still is …
+    tokens.rotate();
+    ask(&upstream).await.unwrap();
+    assert_eq!(stand_in.bearers(MESSAGES), [key(1), key(2)]);
+    // … and even while an exchange of the old one is under way, whose callers still get what they wait for.
     stand_in.clock().pass(1_800);
     stand_in.hold(EXCHANGE);
     let mut old = std::pin::pin!(ask(&upstream));
-    future::select(&mut old, stand_in.arrived(EXCHANGE, 2).boxed()).await;
+    future::select(&mut old, stand_in.arrived(EXCHANGE, 3).boxed()).await;
     tokens.rotate();
     let mut new = std::pin::pin!(ask(&upstream));
-    future::select(&mut new, stand_in.arrived(EXCHANGE, 3).boxed()).await;
+    future::select(&mut new, stand_in.arrived(EXCHANGE, 4).boxed()).await;
     stand_in.release();
     let (old, new) = future::join(old, new).await;
     old.unwrap();
     new.unwrap();
     ask(&upstream).await.unwrap();
-    assert_eq!(stand_in.bearers(EXCHANGE), [GITHUB_TOKEN, GITHUB_TOKEN, "gho-another"]);
+    assert_eq!(stand_in.bearers(EXCHANGE), ["gho-first", GITHUB_TOKEN, GITHUB_TOKEN, "gho-another"]);
 }
 
 #[tokio::test]

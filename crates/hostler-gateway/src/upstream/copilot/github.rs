@@ -191,6 +191,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::credential::FixedCredential;
 
     fn refusal(status: u16, body: &str) -> UpstreamError {
         let status = StatusCode::from_u16(status).unwrap();
@@ -217,6 +218,25 @@ mod tests {
             assert_eq!(refusal.status.as_u16(), told, "{status} {body}");
             let envelope = String::from_utf8(refusal.body.to_vec()).unwrap();
             assert!(envelope.contains(words), "{status} {body}: {envelope}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_sent_in_the_clear_only_where_github_is_asked_in_the_clear() {
+        let asked = |github: &str| {
+            let config = CopilotConfig::new(github.parse().unwrap(), Arc::new(FixedCredential::default()));
+            GitHub::new(&config, HeaderMap::new())
+        };
+        let (secure, plain) = (asked("https://api.github.com"), asked("http://127.0.0.1:1"));
+        for (api, by_secure, by_plain) in [
+            ("https://api.example.com/x", true, true),
+            ("http://api.example.com", false, true),
+            ("ftp://api.example.com", false, false),
+            ("file:///etc", false, false),
+            ("api.example.com", false, false),
+            ("", false, false),
+        ] {
+            assert_eq!((secure.address(api).is_ok(), plain.address(api).is_ok()), (by_secure, by_plain), "{api}");
         }
     }
 }

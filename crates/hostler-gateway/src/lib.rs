@@ -21,9 +21,12 @@ mod error;
 mod gateway;
 mod handler;
 mod lease;
+mod metrics;
+mod model_cache;
 mod model_id;
 mod models;
 mod observe;
+mod passage;
 mod relay;
 mod server;
 mod sse;
@@ -34,9 +37,9 @@ mod usage;
 pub use betas::ALLOWED_BETAS;
 pub use catalogue::Model;
 pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential};
-pub use gateway::{Gateway, GatewayConfig, GatewayError};
+pub use gateway::{Choice, Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};
-pub use observe::{ObservedRequest, RequestLog, RequestObserver};
+pub use observe::{Ending, FinishedRequest, ObservedRequest, RequestLog, RequestObserver};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
 pub use upstream::copilot::{
     Clock, CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig,
@@ -49,4 +52,4 @@ pub use upstream::{
     UpstreamError, UpstreamModel,
 };
 pub use upstreams::{NamedUpstream, Upstreams, UpstreamsError};
-pub use usage::UsageTotals;
+pub use usage::{TokenCounts, UsageTotals};

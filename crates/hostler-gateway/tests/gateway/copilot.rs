@@ -129,7 +129,13 @@ async fn an_exchange_ends_with_its_upstream() {
         let leaving = std::pin::pin!(ask(&upstream));
         future::select(leaving, stand_in.arrived(EXCHANGE, 1).boxed()).await;
     }
+    assert_eq!(stand_in.clock_holders(), 2);
     drop(upstream);
+    // All tasks of this test run on one thread: one that was ended is gone when it would have had its turn.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(stand_in.clock_holders(), 0);
     stand_in.hung_up().await;
 }
 

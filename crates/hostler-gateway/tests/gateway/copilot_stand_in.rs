@@ -154,6 +154,11 @@ impl StandIn {
         &self.world.clock
     }
 
+    /// How many others hold the clock: an upstream does, and so does an exchange that is under way.
+    pub(crate) fn clock_holders(&self) -> usize {
+        Arc::strong_count(&self.world.clock) - 1
+    }
+
     pub(crate) fn config(&self) -> CopilotConfig {
         self.config_with(Tokens::new([GITHUB_TOKEN]))
     }

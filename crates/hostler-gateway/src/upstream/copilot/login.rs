@@ -136,7 +136,6 @@ pub async fn device_login_by(
     let http = HttpClient::new(config.github_url.clone(), config.timeouts);
     let (code, device_code, mut polling) = begin(&http, client_id, clock.now()).await?;
     show(&code);
-    drop(code);
     let form = [("client_id", client_id), ("device_code", device_code.expose_secret()), ("grant_type", GRANT_TYPE)];
     loop {
         clock.sleep(polling.interval).await;
@@ -170,13 +169,14 @@ async fn begin(
 ) -> Result<(DeviceCode, SecretString, Polling), LoginError> {
     let form = [("client_id", client_id), ("scope", SCOPE)];
     let asked = over_http::with_retries(|| ask(http, &["login", "device", "code"], &form)).await;
-    let unknown = || LoginError::UnknownClient { client_id: client_id.to_owned() };
     let body = match asked {
         Ok(body) => body,
         Err(UpstreamError::Refused(refusal)) => {
             return Err(match read::<Said>(&refusal.body).and_then(|said| said.error) {
                 Some(code) => refused(&code),
-                None if refusal.status == StatusCode::NOT_FOUND => unknown(),
+                None if refusal.status == StatusCode::NOT_FOUND => {
+                    LoginError::UnknownClient { client_id: client_id.to_owned() }
+                }
                 None => LoginError::Refused { code: refusal.status.to_string() },
             });
         }
@@ -210,7 +210,7 @@ struct Begun {
 }
 
 /// One answer to the question whether the code was entered.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 struct Said {
     #[serde(default, deserialize_with = "maybe_secret")]
     access_token: Option<SecretString>,

@@ -39,6 +39,7 @@ pub use lease::{Lease, Registration};
 pub use observe::{ObservedRequest, RequestLog, RequestObserver};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
 pub use upstream::http::Timeouts;
+pub use upstream::openai::{Dialect, LaterSystem, OpenAiConfig, OpenAiUpstream, TokenLimit};
 pub use upstream::scripted::ScriptedUpstream;
 pub use upstream::{
     AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,

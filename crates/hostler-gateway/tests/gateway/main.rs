@@ -5,6 +5,7 @@ mod anthropic;
 mod auth;
 mod cancellation;
 mod docs;
+mod openai;
 mod requests;
 mod scripted;
 mod secrets;

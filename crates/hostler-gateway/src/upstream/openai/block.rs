@@ -45,6 +45,7 @@ fn null_is_false<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<bo
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a block with a type")]
 struct Kind<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
@@ -73,6 +74,7 @@ struct Document<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a source with a type")]
 struct Source<'a> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
@@ -159,6 +161,9 @@ fn block<'a>(path: &str, raw: &'a RawValue) -> Result<Block<'a>, Inexpressible> 
 
 fn image<'a>(path: &str, source: Source<'a>) -> Result<Block<'a>, Inexpressible> {
     let url = match source.kind.as_ref() {
+        "base64" if source.media_type.is_empty() => {
+            return Err(Inexpressible::new(format!("{path}.source.media_type"), "a media type is required."));
+        }
         "base64" => format!("data:{};base64,{}", source.media_type, source.data),
         "url" => source.url.into_owned(),
         other => {

@@ -210,7 +210,9 @@ impl Blocks {
             call.progress != Progress::Announced && matches!(call.arguments, Arguments::Empty | Arguments::Complete)
         };
         if !is_cut && !self.calls.iter().all(is_whole) {
-            return Err(unintelligible("the stream ended in the middle of a tool call"));
+            return Err(UpstreamError::BrokenOff {
+                reason: "the stream ended in the middle of a tool call".to_owned(),
+            });
         }
         self.close_prose()?;
         self.close_calls(|_| true)

@@ -17,6 +17,7 @@ use super::fields::{Inexpressible, read};
 use super::wire::{ChatMessage, FunctionCall, ImageUrl, PARAGRAPH, Part, ToolCall};
 
 #[derive(Deserialize)]
+#[serde(expecting = "a message with role and content")]
 struct Turn<'a> {
     #[serde(borrow)]
     role: Cow<'a, str>,
@@ -143,8 +144,7 @@ impl<'a> Conversation<'a> {
     /// Behind the last assistant's message and the results that it has already; nothing if it has called no tool.
     fn place_for_results(&self) -> Option<usize> {
         let calls = self.messages.iter().rposition(|message| matches!(message, ChatMessage::Assistant { .. }))?;
-        let has_calls =
-            matches!(self.messages.get(calls), Some(ChatMessage::Assistant { tool_calls, .. }) if !tool_calls.is_empty());
+        let has_calls = matches!(self.messages.get(calls), Some(ChatMessage::Assistant { tool_calls, .. }) if !tool_calls.is_empty());
         let after = self.messages.iter().skip(calls + 1);
         let results = after.take_while(|message| matches!(message, ChatMessage::Tool { .. })).count();
         has_calls.then_some(calls + 1 + results)

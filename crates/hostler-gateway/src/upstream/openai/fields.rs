@@ -21,7 +21,12 @@ impl Inexpressible {
 
 /// Decodes the value at a path.
 pub(super) fn read<'a, T: Deserialize<'a>>(path: &str, raw: &'a RawValue) -> Result<T, Inexpressible> {
-    serde_json::from_str(raw.get()).map_err(|error| Inexpressible::new(path, format!("{error}.")))
+    serde_json::from_str(raw.get()).map_err(|error| {
+        let said = error.to_string();
+        // Lines and columns are counted from the value's own beginning, where nobody looks.
+        let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
+        Inexpressible::new(path, format!("{what}."))
+    })
 }
 
 /// The top level of a request body.

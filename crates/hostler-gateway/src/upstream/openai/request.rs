@@ -62,12 +62,7 @@ struct OutputFormat<'a> {
 }
 
 /// Translates a body; `model` is the upstream's id.
-pub(super) fn translate(
-    body: &[u8],
-    model: &str,
-    stream: bool,
-    dialect: Dialect,
-) -> Result<Translated, Inexpressible> {
+pub(super) fn translate(body: &[u8], model: &str, stream: bool, dialect: Dialect) -> Result<Translated, Inexpressible> {
     let mut fields = Fields::of(body)?;
     fields.ignore(&["model", "stream"]);
     fields.ignore(&HINTS);

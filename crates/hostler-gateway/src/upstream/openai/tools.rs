@@ -10,6 +10,7 @@ use super::fields::{Inexpressible, read};
 use super::wire::{Function, FunctionName, Tool, ToolChoice};
 
 #[derive(Deserialize)]
+#[serde(expecting = "a tool with a name and an input_schema")]
 struct ToolField<'a> {
     #[serde(rename = "type", borrow)]
     kind: Option<Cow<'a, str>>,
@@ -20,7 +21,6 @@ struct ToolField<'a> {
     #[serde(borrow)]
     input_schema: Option<&'a RawValue>,
     strict: Option<bool>,
-    #[serde(default)]
     defer_loading: Option<bool>,
 }
 
@@ -51,11 +51,11 @@ pub(super) fn functions<'a>(
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a choice with a type")]
 pub(super) struct ChoiceField {
     #[serde(rename = "type")]
     kind: String,
     name: Option<String>,
-    #[serde(default)]
     disable_parallel_tool_use: Option<bool>,
 }
 

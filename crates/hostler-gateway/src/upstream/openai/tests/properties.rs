@@ -28,11 +28,50 @@ fn a_stream_cut_at_any_byte_is_the_same_stream() {
 
 /// Words that the translation looks for, so that random JSON comes near to being a request or an answer.
 const WORDS: [&str; 44] = [
-    "model", "messages", "role", "content", "type", "text", "user", "assistant", "system", "tool_use", "tool_result",
-    "tool_use_id", "id", "name", "input", "image", "source", "base64", "url", "data", "document", "tools",
-    "input_schema", "tool_choice", "any", "thinking", "enabled", "output_config", "choices", "delta", "message",
-    "finish_reason", "stop", "tool_calls", "function", "arguments", "index", "usage", "error", "code",
-    "reasoning_content", "refusal", "{}", "{\"a\":",
+    "model",
+    "messages",
+    "role",
+    "content",
+    "type",
+    "text",
+    "user",
+    "assistant",
+    "system",
+    "tool_use",
+    "tool_result",
+    "tool_use_id",
+    "id",
+    "name",
+    "input",
+    "image",
+    "source",
+    "base64",
+    "url",
+    "data",
+    "document",
+    "tools",
+    "input_schema",
+    "tool_choice",
+    "any",
+    "thinking",
+    "enabled",
+    "output_config",
+    "choices",
+    "delta",
+    "message",
+    "finish_reason",
+    "stop",
+    "tool_calls",
+    "function",
+    "arguments",
+    "index",
+    "usage",
+    "error",
+    "code",
+    "reasoning_content",
+    "refusal",
+    "{}",
+    "{\"a\":",
 ];
 
 fn word() -> impl Strategy<Value = String> {
@@ -63,22 +102,33 @@ fn dialect() -> impl Strategy<Value = Dialect> {
     })
 }
 
-/// One block of a conversation that is well-formed but otherwise anything.
-fn any_block() -> impl Strategy<Value = Value> {
+/// One block that may stand in this role's message, or now and then something else.
+fn any_block(role: &'static str) -> impl Strategy<Value = Value> {
+    let own = match role {
+        "user" => prop_oneof![
+            "[ab]".prop_map(|id| json!({"type": "tool_result", "tool_use_id": id, "content": "done"})),
+            Just(json!({"type": "image", "source": {"type": "url", "url": "https://example.org"}})),
+        ]
+        .boxed(),
+        "assistant" => prop_oneof![
+            "[ab]".prop_map(|id| json!({"type": "tool_use", "id": id, "name": "Read", "input": {}})),
+            Just(json!({"type": "thinking", "thinking": "hm", "signature": ""})),
+        ]
+        .boxed(),
+        _ => Just(json!({"type": "text", "text": "remember"})).boxed(),
+    };
     prop_oneof![
-        ".{0,8}".prop_map(|text| json!({"type": "text", "text": text})),
-        "[ab]".prop_map(|id| json!({"type": "tool_use", "id": id, "name": "Read", "input": {}})),
-        ("[ab]", ".{0,8}").prop_map(|(id, text)| json!({"type": "tool_result", "tool_use_id": id, "content": text})),
-        Just(json!({"type": "image", "source": {"type": "url", "url": "https://example.org"}})),
-        Just(json!({"type": "thinking", "thinking": "hm", "signature": ""})),
-        any_json(),
+        20 => ".{0,8}".prop_map(|text| json!({"type": "text", "text": text})),
+        20 => own,
+        1 => any_json(),
     ]
 }
 
 fn any_conversation() -> impl Strategy<Value = Value> {
     let role = prop::sample::select(["user", "assistant", "system"].as_slice());
-    let message = (role, prop::collection::vec(any_block(), 0..4))
-        .prop_map(|(role, content)| json!({"role": role, "content": content}));
+    let message = role.prop_flat_map(|role| {
+        prop::collection::vec(any_block(role), 0..4).prop_map(move |content| json!({"role": role, "content": content}))
+    });
     prop::collection::vec(message, 0..8)
         .prop_map(|messages| json!({"model": "m", "max_tokens": 5, "messages": messages}))
 }

@@ -163,22 +163,40 @@ fn cases() -> Vec<(&'static str, Value)> {
                 user(json!([result("call_2", json!("done")), text("two")])),
             ])),
         ),
-        ("an assistant that only thought", asking(json!([
-            user(json!("go")),
-            assistant(json!([{"type": "thinking", "thinking": "hm", "signature": ""}])),
-            user(json!("go on")),
-        ]))),
-        ("tools", with(json!({"tools": [
-            tool("Read"),
-            {"type": "custom", "name": "Write", "input_schema": {"type": "object"}, "strict": true, "cache_control": {"type": "ephemeral"}},
-        ]}))),
-        ("any tool, one at a time", with(json!({"tools": [tool("Read")], "tool_choice": {"type": "any", "disable_parallel_tool_use": true}}))),
-        ("a choice of tools", with(json!({"tools": [tool("Read")], "tool_choice": {"type": "auto", "disable_parallel_tool_use": false}}))),
+        (
+            "an assistant that only thought",
+            asking(json!([
+                user(json!("go")),
+                assistant(json!([{"type": "thinking", "thinking": "hm", "signature": ""}])),
+                user(json!("go on")),
+            ])),
+        ),
+        (
+            "tools",
+            with(json!({"tools": [
+                tool("Read"),
+                {"type": "custom", "name": "Write", "input_schema": {"type": "object"}, "strict": true, "cache_control": {"type": "ephemeral"}},
+            ]})),
+        ),
+        (
+            "any tool, one at a time",
+            with(json!({"tools": [tool("Read")], "tool_choice": {"type": "any", "disable_parallel_tool_use": true}})),
+        ),
+        (
+            "a choice of tools",
+            with(json!({"tools": [tool("Read")], "tool_choice": {"type": "auto", "disable_parallel_tool_use": false}})),
+        ),
         ("one tool", with(json!({"tools": [tool("Read")], "tool_choice": {"type": "tool", "name": "Read"}}))),
         ("no tool", with(json!({"tools": [tool("Read")], "tool_choice": {"type": "none"}}))),
         ("a choice of no tools", with(json!({"tools": [], "tool_choice": {"type": "auto"}}))),
-        ("output by a schema", with(json!({"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}}))),
-        ("output by a schema, the old name", with(json!({"output_format": {"type": "json_schema", "schema": {"type": "object"}}}))),
+        (
+            "output by a schema",
+            with(json!({"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}})),
+        ),
+        (
+            "output by a schema, the old name",
+            with(json!({"output_format": {"type": "json_schema", "schema": {"type": "object"}}})),
+        ),
     ]
 }
 
@@ -238,11 +256,19 @@ fn the_table_of_refused_requests() {
         block(json!({"type": "tool_use", "id": "call_1", "name": "Read", "input": {}})),
         block(result("call_1", json!("a result of nothing"))),
         asking(json!([
-            user(json!("go")), assistant(json!([call("call_1", "Read")])),
+            user(json!("go")),
+            assistant(json!([call("call_1", "Read")])),
             user(json!([result("call_1", json!([{"type": "document", "source": pdf}]))])),
         ])),
-        asking(json!([user(json!("go")), assistant(json!([text("I know")])), user(json!([result("call_1", json!("")) ]))])),
-        asking(json!([user(json!("go")), assistant(json!([{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}]))])),
+        asking(json!([
+            user(json!("go")),
+            assistant(json!([text("I know")])),
+            user(json!([result("call_1", json!(""))]))
+        ])),
+        asking(json!([
+            user(json!("go")),
+            assistant(json!([{"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}]))
+        ])),
         asking(json!([user(json!("go")), assistant(json!("The answer is"))])),
     ];
     let said: Vec<String> = cases.iter().map(|case| translated(case, false, SMALL_SERVER).unwrap_err()).collect();
@@ -274,7 +300,10 @@ fn the_answer_is_read_with_what_the_request_said() {
     let expected = |request: Value| translate(request.to_string().as_bytes(), "m", true, OPENAI).unwrap().expected;
     let agent = expected(agent_request());
     assert!(agent.reasoning);
-    assert_eq!(agent.call_ids.iter().map(String::as_str).collect::<BTreeSet<_>>(), BTreeSet::from(["call_1", "call_2"]));
+    assert_eq!(
+        agent.call_ids.iter().map(String::as_str).collect::<BTreeSet<_>>(),
+        BTreeSet::from(["call_1", "call_2"])
+    );
     assert!(!expected(with(json!({}))).reasoning);
     assert!(!expected(with(json!({"thinking": {"type": "disabled"}}))).reasoning);
 }

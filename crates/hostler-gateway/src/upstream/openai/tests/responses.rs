@@ -42,14 +42,28 @@ fn the_table_of_whole_answers() {
         ("text", with_usage(json!({"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}))),
         (
             "the cached part of the prompt is counted apart",
-            with_usage(json!({"prompt_tokens": 20, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 12}})),
+            with_usage(
+                json!({"prompt_tokens": 20, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 12}}),
+            ),
         ),
-        ("the same by another name", with_usage(json!({"prompt_tokens": 20, "completion_tokens": 5, "prompt_cache_hit_tokens": 30}))),
-        ("no model and no counts", json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "length"}], "usage": null})),
-        ("text in parts", saying(json!({"content": [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]}), "stop")),
+        (
+            "the same by another name",
+            with_usage(json!({"prompt_tokens": 20, "completion_tokens": 5, "prompt_cache_hit_tokens": 30})),
+        ),
+        (
+            "no model and no counts",
+            json!({"choices": [{"message": {"content": "hello"}, "finish_reason": "length"}], "usage": null}),
+        ),
+        (
+            "text in parts",
+            saying(json!({"content": [{"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]}), "stop"),
+        ),
         ("nothing", saying(json!({"content": null}), "stop")),
         ("reasoning", saying(json!({"reasoning_content": "hm", "content": "\n\nhello"}), "stop")),
-        ("reasoning by both names", saying(json!({"reasoning_content": "", "reasoning": "hm", "content": "hello"}), "stop")),
+        (
+            "reasoning by both names",
+            saying(json!({"reasoning_content": "", "reasoning": "hm", "content": "hello"}), "stop"),
+        ),
         ("a refusal", saying(json!({"content": null, "refusal": "No."}), "stop")),
         ("a filter", saying(json!({"content": "Well"}), "content_filter")),
         (
@@ -66,7 +80,10 @@ fn the_table_of_whole_answers() {
         ),
         (
             "a call that the limit has cut",
-            saying(json!({"content": "I write.", "tool_calls": [call("c", "Read", json!("{}")), call("d", "Write", json!("{\"path\": \"/"))]}), "length"),
+            saying(
+                json!({"content": "I write.", "tool_calls": [call("c", "Read", json!("{}")), call("d", "Write", json!("{\"path\": \"/"))]}),
+                "length",
+            ),
         ),
     ];
     let mut page = String::new();
@@ -140,17 +157,52 @@ fn an_error_with_a_success_status_is_an_error() {
 fn the_table_of_error_bodies() {
     let too_long = "This model's maximum context length is 8192 tokens.";
     for (status, body, kind, message) in [
-        (401, json!({"error": {"message": "Incorrect API key", "type": "invalid_request_error", "code": "invalid_api_key"}}), "authentication_error", "Incorrect API key"),
-        (403, json!({"error": {"message": "Not for you", "type": null, "code": null}}), "permission_error", "Not for you"),
+        (
+            401,
+            json!({"error": {"message": "Incorrect API key", "type": "invalid_request_error", "code": "invalid_api_key"}}),
+            "authentication_error",
+            "Incorrect API key",
+        ),
+        (
+            403,
+            json!({"error": {"message": "Not for you", "type": null, "code": null}}),
+            "permission_error",
+            "Not for you",
+        ),
         (404, json!({"object": "error", "message": "No such model", "code": 404}), "not_found_error", "No such model"),
         (413, json!({"error": "Too large"}), "request_too_large", "Too large"),
         (422, json!({"detail": "Extra fields"}), "invalid_request_error", "Extra fields"),
-        (429, json!({"error": {"message": "Slow down", "code": "rate_limit_exceeded"}}), "rate_limit_error", "Slow down"),
+        (
+            429,
+            json!({"error": {"message": "Slow down", "code": "rate_limit_exceeded"}}),
+            "rate_limit_error",
+            "Slow down",
+        ),
         (500, json!({"error": {"message": "Oops", "code": 500}}), "api_error", "Oops"),
-        (503, json!({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}), "api_error", "Loading model"),
-        (400, json!({"error": {"message": "Too much", "code": "context_length_exceeded"}}), "invalid_request_error", "prompt is too long: Too much"),
-        (400, json!({"error": {"message": "Too much", "type": "exceed_context_size_error", "code": 400}}), "invalid_request_error", "prompt is too long: Too much"),
-        (400, json!({"object": "error", "message": too_long}), "invalid_request_error", &format!("prompt is too long: {too_long}")),
+        (
+            503,
+            json!({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}}),
+            "api_error",
+            "Loading model",
+        ),
+        (
+            400,
+            json!({"error": {"message": "Too much", "code": "context_length_exceeded"}}),
+            "invalid_request_error",
+            "prompt is too long: Too much",
+        ),
+        (
+            400,
+            json!({"error": {"message": "Too much", "type": "exceed_context_size_error", "code": 400}}),
+            "invalid_request_error",
+            "prompt is too long: Too much",
+        ),
+        (
+            400,
+            json!({"object": "error", "message": too_long}),
+            "invalid_request_error",
+            &format!("prompt is too long: {too_long}"),
+        ),
     ] {
         let refusal = Refusal {
             status: StatusCode::from_u16(status).unwrap(),
@@ -167,7 +219,9 @@ fn the_table_of_error_bodies() {
 
 #[test]
 fn an_error_body_without_a_message_is_left_to_the_gateway() {
-    for body in ["", "<html>", "{}", "[]", r#"{"error":{}}"#, r#"{"error":{"message":""}}"#, r#"{"detail":[{"msg":"x"}]}"#] {
+    for body in
+        ["", "<html>", "{}", "[]", r#"{"error":{}}"#, r#"{"error":{"message":""}}"#, r#"{"detail":[{"msg":"x"}]}"#]
+    {
         let refusal = Refusal { status: StatusCode::BAD_GATEWAY, headers: HeaderMap::new(), body: Bytes::from(body) };
         assert_eq!(failure::enveloped(refusal).body, body);
     }

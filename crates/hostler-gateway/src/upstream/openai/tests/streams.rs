@@ -176,7 +176,10 @@ pub(super) fn cases() -> Vec<(&'static str, String)> {
                 finish("tool_calls"),
             ]),
         ),
-        ("a call that the limit has cut", done(&[calls(json!([piece(0, "call_1", "Read", "{\"pa")])), finish("length")])),
+        (
+            "a call that the limit has cut",
+            done(&[calls(json!([piece(0, "call_1", "Read", "{\"pa")])), finish("length")]),
+        ),
         ("a refusal", done(&[delta(json!({"refusal": "I won't."})), finish("stop")])),
         ("a filter", done(&[text("Well"), finish("content_filter")])),
         (
@@ -186,7 +189,10 @@ pub(super) fn cases() -> Vec<(&'static str, String)> {
                 finish("stop"),
             ]),
         ),
-        ("an error in the middle", sse(&[text("a"), json!({"error": {"message": "Out of memory", "code": 503}})]) + "data: [DONE]\n\n"),
+        (
+            "an error in the middle",
+            sse(&[text("a"), json!({"error": {"message": "Out of memory", "code": 503}})]) + "data: [DONE]\n\n",
+        ),
         ("an error at once", sse(&[json!({"error": {"message": "Slow down", "code": 429}})])),
         ("an end without a reason", sse(&[text("a")])),
         ("a marker without a reason", done(&[text("a")])),
@@ -195,11 +201,20 @@ pub(super) fn cases() -> Vec<(&'static str, String)> {
         ("half a chunk", sse(&[text("a")]) + "data: {\"choices\""),
         ("a chunk that is no JSON", sse(&[text("a")]) + "data: {\"choices\"\n\n"),
         ("a chunk of another shape", sse(&[text("a"), json!({"choices": {"planted": 1}})])),
-        ("arguments that end too soon", done(&[calls(json!([piece(0, "call_1", "Read", "{\"pa")])), finish("tool_calls")])),
-        ("arguments that are no object", done(&[calls(json!([piece(0, "call_1", "Read", "null")])), finish("tool_calls")])),
+        (
+            "arguments that end too soon",
+            done(&[calls(json!([piece(0, "call_1", "Read", "{\"pa")])), finish("tool_calls")]),
+        ),
+        (
+            "arguments that are no object",
+            done(&[calls(json!([piece(0, "call_1", "Read", "null")])), finish("tool_calls")]),
+        ),
         ("arguments without a name", done(&[calls(json!([more(0, "{}")])), finish("tool_calls")])),
         ("a call without a name", done(&[calls(json!([{"index": 0, "id": "call_1"}])), finish("tool_calls")])),
-        ("more for a call that is whole", done(&[calls(json!([piece(0, "call_1", "Read", "{}")])), text("a"), calls(json!([more(0, "{}")]))])),
+        (
+            "more for a call that is whole",
+            done(&[calls(json!([piece(0, "call_1", "Read", "{}")])), text("a"), calls(json!([more(0, "{}")]))]),
+        ),
     ]
 }
 
@@ -256,22 +271,30 @@ fn every_block_is_opened_and_closed_once_and_in_order() {
                 _ => {}
             }
         }
-        assert_eq!(outcome.is_ok(), written.contains("event: message_stop") || written.contains("event: error"), "{title}");
+        assert_eq!(
+            outcome.is_ok(),
+            written.contains("event: message_stop") || written.contains("event: error"),
+            "{title}"
+        );
     }
 }
 
 #[test]
 fn a_thought_that_is_not_asked_for_keeps_the_stream_alive() {
-    let bytes = done(&[
-        delta(json!({"reasoning_content": "hm"})),
-        delta(json!({"content": "hello"})),
-        finish("stop"),
-    ]);
+    let bytes = done(&[delta(json!({"reasoning_content": "hm"})), delta(json!({"content": "hello"})), finish("stop")]);
     let (written, _) = translated(translator(false), [bytes.as_bytes()]);
     let names: Vec<String> = shown(&written).lines().map(|line| line.split_once(' ').unwrap().0.to_owned()).collect();
     assert_eq!(
         names,
-        ["message_start", "ping", "content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop"]
+        [
+            "message_start",
+            "ping",
+            "content_block_start",
+            "content_block_delta",
+            "content_block_stop",
+            "message_delta",
+            "message_stop"
+        ]
     );
 }
 

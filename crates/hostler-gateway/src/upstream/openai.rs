@@ -25,6 +25,7 @@ mod wire;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::http::{HeaderMap, Method, StatusCode, header};
 use bytes::Bytes;
@@ -46,6 +47,9 @@ use super::{
 };
 use crate::credential::{CredentialSource, FixedCredential};
 use crate::error::{self, ErrorKind};
+
+/// How long the end of a connection's bytes is waited for behind the last event.
+const READ_OUT_TIME: Duration = Duration::from_millis(250);
 
 /// How to reach a chat-completions server.
 #[derive(Clone)]
@@ -151,7 +155,10 @@ impl OpenAiUpstream {
         streams::unfold((chunks, translator, credential), |(mut chunks, mut translator, credential)| async move {
             loop {
                 match translator.outcome() {
-                    Some(Ok(())) => return None,
+                    Some(Ok(())) => {
+                        read_out(chunks).await;
+                        return None;
+                    }
                     Some(Err(error)) => {
                         return Some((Err(redacted(error, &*credential)), (chunks, translator, credential)));
                     }
@@ -206,6 +213,13 @@ impl From<Inexpressible> for UpstreamError {
         let body = error::envelope(ErrorKind::InvalidRequest, &error.to_string());
         Self::from(Refusal { status: StatusCode::BAD_REQUEST, headers: HeaderMap::new(), body })
     }
+}
+
+/// Reads what follows the last event, which is nothing but the end: a connection that is dropped before it cannot be used
+/// for the next call.
+async fn read_out(mut chunks: EventBytes) {
+    let reading = async { while let Some(Ok(_)) = chunks.next().await {} };
+    let _ = tokio::time::timeout(READ_OUT_TIME, reading).await;
 }
 
 /// Puts what the server said about an error into the Messages API's envelope.

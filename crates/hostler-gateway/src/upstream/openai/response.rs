@@ -8,7 +8,7 @@ use super::call_ids::CallIds;
 use super::failure;
 use super::finish::Finish;
 use super::request::Expected;
-use super::wire::{self, CallDelta, Completion};
+use super::wire::{self, CallDelta, Choice, Completion};
 use crate::upstream::UpstreamError;
 
 /// Translates a body; `id` is the new message's and `model` the one that was asked for.
@@ -20,7 +20,7 @@ pub(super) fn translate(body: &[u8], id: &str, model: &str, expected: Expected) 
     }
     let choice = completion
         .choices
-        .and_then(|choices| choices.into_iter().find(|choice| choice.index == 0))
+        .and_then(|choices| choices.into_iter().find(Choice::is_first))
         .ok_or_else(|| unintelligible("it holds no choice".to_owned()))?;
     let finish = Finish::of(&choice).ok_or_else(|| unintelligible("it has no finish_reason".to_owned()))?;
     let said = choice.said().ok_or_else(|| unintelligible("its choice holds no message".to_owned()))?;

@@ -132,7 +132,7 @@ impl MessageInMaking {
         if let Some(usage) = chunk.usage {
             self.usage = usage;
         }
-        for choice in chunk.choices.iter().flatten().filter(|choice| choice.index == 0) {
+        for choice in chunk.choices.iter().flatten().filter(|choice| choice.is_first()) {
             self.choice(choice)?;
         }
         Ok(State::Running)

@@ -169,8 +169,7 @@ pub(super) struct Completion<'a> {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice<'a> {
-    #[serde(default)]
-    pub(super) index: u64,
+    index: Option<u64>,
     #[serde(borrow)]
     delta: Option<Delta<'a>>,
     #[serde(borrow)]
@@ -248,6 +247,11 @@ struct TextPart<'a> {
 }
 
 impl<'a> Choice<'a> {
+    /// Whether it is the one that was asked for; servers that give only one may leave out its number.
+    pub(super) fn is_first(&self) -> bool {
+        self.index.unwrap_or(0) == 0
+    }
+
     /// What the model says in this choice; servers are known to send the other name as `null`.
     pub(super) fn said(&self) -> Option<&Delta<'a>> {
         self.delta.as_ref().or(self.message.as_ref())

@@ -1,12 +1,17 @@
 //! Streams: chunks in, events out.
 
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use bytes::Bytes;
+use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::super::request::Expected;
 use super::super::stream::StreamTranslator;
+use super::super::{OpenAiConfig, OpenAiUpstream};
 use crate::upstream::UpstreamError;
 
 pub(super) fn translator(reasoning: bool) -> StreamTranslator {
@@ -305,6 +310,22 @@ fn the_message_begins_with_the_first_chunk() {
     let written = translator.push(Bytes::from(first));
     assert_eq!(shown(std::str::from_utf8(&written).unwrap()).lines().count(), 1);
     assert!(translator.outcome().is_none());
+}
+
+#[tokio::test]
+async fn a_finished_stream_is_read_to_its_end() {
+    let ended = Arc::new(AtomicBool::new(false));
+    let sees_the_end = ended.clone();
+    let end = stream::poll_fn(move |_| {
+        sees_the_end.store(true, Ordering::Relaxed);
+        Poll::Ready(None)
+    });
+    let bytes = done(&[delta(json!({"content": "hello"})), finish("stop")]);
+    let chunks = stream::iter([Ok(Bytes::from(bytes))]).chain(end).boxed();
+    let upstream = OpenAiUpstream::new(OpenAiConfig::new("http://127.0.0.1:1".parse().unwrap()));
+    let events: Vec<_> = upstream.events(chunks, translator(true)).collect().await;
+    assert!(events.last().unwrap().as_ref().unwrap().ends_with(b"data: {\"type\":\"message_stop\"}\n\n"));
+    assert!(ended.load(Ordering::Relaxed));
 }
 
 #[test]

@@ -18,8 +18,6 @@ mod list;
 mod request;
 mod response;
 mod stream;
-#[cfg(test)]
-mod tests;
 mod tools;
 mod wire;
 
@@ -247,3 +245,6 @@ fn without_key(text: Bytes, credential: &dyn CredentialSource) -> Bytes {
         Ok(None) | Err(_) => text,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,6 +46,7 @@ pub use upstream::copilot::{
     GITHUB_API_URL, GITHUB_URL, LoginError, SystemClock, device_login, device_login_by,
 };
 pub use upstream::http::Timeouts;
+pub use upstream::openai::{Dialect, LaterSystem, OpenAiConfig, OpenAiUpstream, TokenLimit};
 pub use upstream::scripted::ScriptedUpstream;
 pub use upstream::{
     AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,

@@ -10,6 +10,7 @@ mod copilot_stand_in;
 mod diagnostics;
 mod docs;
 mod log;
+mod openai;
 mod requests;
 mod routing;
 mod scripted;

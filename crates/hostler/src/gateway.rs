@@ -5,7 +5,9 @@ use std::sync::Arc;
 use hostler_cli::{HostOptions, LaunchError, UpstreamChoice};
 use hostler_driver::Endpoint;
 use hostler_engine::{Lease, ModelGateway, ModelInfo};
-use hostler_gateway::{AnthropicConfig, AnthropicUpstream, FixedCredential, Gateway, ScriptedUpstream, Upstream};
+use hostler_gateway::{
+    AnthropicConfig, AnthropicUpstream, Choice, FixedCredential, Gateway, ScriptedUpstream, Upstream,
+};
 use url::Url;
 
 /// Where the Messages API is when nobody says otherwise.
@@ -25,11 +27,12 @@ impl ModelGateway for Port {
         self.0.models().into_iter().map(info).collect()
     }
 
-    fn lease(&self, session: &str, chat: &str) -> Lease {
-        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream: None };
+    fn lease(&self, session: &str, chat: &str, model: &str) -> Lease {
+        let Choice { upstream, model, searches_the_web } = self.0.choose(model);
+        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream };
         let registration = self.0.register(lease);
         let endpoint = Endpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
-        Lease::new(endpoint, registration)
+        Lease::new(endpoint, model, searches_the_web, registration)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The gateway as its owner sees it: start, register, watch, stop.
 
 use std::fmt;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -14,9 +16,13 @@ use crate::auth::Nonce;
 use crate::betas::ALLOWED_BETAS;
 use crate::catalogue::Model;
 use crate::lease::{Lease, Registration, Registry};
+use crate::ledger::{Ledger, LedgerError, LedgerOptions};
+use crate::limits::{Desk, Limits, OverLimit, SessionLimits, SessionStatus};
 use crate::observe::RequestObserver;
+use crate::prices::{Price, Prices};
 use crate::server;
 use crate::upstreams::{Offers, Upstreams};
+use crate::usage::UsageTotals;
 
 /// How a gateway is set up.
 pub struct GatewayConfig {
@@ -28,12 +34,21 @@ pub struct GatewayConfig {
     pub listen: SocketAddr,
     /// Whether a bearer with the right nonce but an unknown id is served. Inside the host it is not.
     pub accept_unregistered: bool,
+    /// Where the ledger is kept; without it what was used is forgotten when the gateway stops.
+    pub dir: Option<PathBuf>,
+    /// How much may be used.
+    pub limits: Limits,
+    /// What happens to a request that is over a limit.
+    pub over_limit: OverLimit,
+    /// What tokens cost.
+    pub prices: Prices,
     /// Is shown every authenticated request.
     pub observer: Option<Arc<dyn RequestObserver>>,
 }
 
 impl GatewayConfig {
-    /// The setup inside the host: any loopback port, registered callers only.
+    /// The setup inside the host: any loopback port, registered callers only, no limits, and whoever comes over one that
+    /// is set later waits.
     #[must_use]
     pub fn new(upstreams: Upstreams) -> Self {
         Self {
@@ -41,6 +56,10 @@ impl GatewayConfig {
             allowed_betas: ALLOWED_BETAS.map(str::to_owned).into(),
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             accept_unregistered: false,
+            dir: None,
+            limits: Limits::default(),
+            over_limit: OverLimit::HOLD,
+            prices: Prices::bundled(),
             observer: None,
         }
     }
@@ -52,8 +71,11 @@ impl fmt::Debug for GatewayConfig {
             .field("upstreams", &self.upstreams)
             .field("listen", &self.listen)
             .field("accept_unregistered", &self.accept_unregistered)
+            .field("dir", &self.dir)
+            .field("limits", &self.limits)
+            .field("over_limit", &self.over_limit)
             .field("observer", &self.observer.is_some())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -71,6 +93,9 @@ pub enum GatewayError {
     /// The system gave no random bytes.
     #[error("the gateway cannot make its nonce: the system gives no random bytes ({0})")]
     Random(getrandom::Error),
+    /// The ledger cannot be kept where it should be.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
 }
 
 /// A running gateway. Dropping it stops it too, without waiting for its tasks.
@@ -84,18 +109,22 @@ impl Gateway {
     /// Binds the address and begins to serve; must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// If the address cannot be bound or the system has no random bytes.
+    /// If the address cannot be bound, the system has no random bytes, or the ledger cannot be opened.
     pub async fn start(config: GatewayConfig) -> Result<Self, GatewayError> {
         let nonce = Nonce::random().map_err(GatewayError::Random)?;
         let listen_error = |source| GatewayError::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
+        let ledger = open_ledger(config.dir).await?;
+        let desk = Arc::new(Desk::new(ledger, config.limits, config.over_limit));
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             nonce,
-            registry: Arc::new(Registry::new(config.accept_unregistered, stop.clone())),
+            registry: Arc::new(Registry::new(config.accept_unregistered, Arc::clone(&desk), stop.clone())),
             offers: RwLock::new(Arc::new(Offers::new(config.upstreams, None))),
             allowed_betas: config.allowed_betas,
+            desk,
+            prices: RwLock::new(config.prices),
             observer: config.observer,
             stop,
             in_flight: watch::Sender::new(0),
@@ -144,6 +173,50 @@ impl Gateway {
         offers.known_models(None)
     }
 
+    /// The limits as they are now.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.shared.desk.limits()
+    }
+
+    /// Changes the limits. Requests that wait go on if they may now.
+    pub fn set_limits(&self, limits: Limits) {
+        self.shared.desk.set_limits(limits);
+    }
+
+    /// Gives a session limits of its own; what they leave out is limited as in every session. They last as long as the
+    /// gateway, so whoever keeps them sets them anew after a restart. Requests that wait go on if they may now.
+    pub fn set_session_limits(&self, session: &str, limits: SessionLimits) {
+        self.shared.desk.set_session_limits(session, limits);
+    }
+
+    /// What a session has used, may use and waits for, now and whenever that changes.
+    #[must_use]
+    pub fn session_status(&self, session: &str) -> watch::Receiver<SessionStatus> {
+        self.shared.desk.account(session).status()
+    }
+
+    /// Forgets what a session has used, and its limits.
+    pub fn forget_session(&self, session: &str) {
+        self.shared.desk.forget(session);
+    }
+
+    /// What all sessions have used today (UTC).
+    #[must_use]
+    pub fn used_today(&self) -> UsageTotals {
+        self.shared.desk.ledger().today()
+    }
+
+    /// Exchanges the prices. What has been used keeps its cost.
+    pub fn set_prices(&self, prices: Prices) {
+        *self.shared.prices.write().unwrap_or_else(PoisonError::into_inner) = prices;
+    }
+
+    /// Returns once all that has been counted so far is in the ledger's file; at once if there is none.
+    pub async fn ledger_written(&self) {
+        self.shared.desk.ledger().written().await;
+    }
+
     /// How many requests are being answered at this moment, streams included.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
@@ -162,17 +235,25 @@ impl Gateway {
         let _ = self.shared.in_flight.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Stops: the listener closes, requests in flight end with an error, and no task is left when this returns.
+    /// Stops: the listener closes, requests in flight end with an error, and no task is left when this returns. The
+    /// ledger is written and free for another gateway.
     pub async fn stop(&self) {
         self.shared.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        if self.shared.desk.ledger().is_open() {
+            let desk = Arc::clone(&self.shared.desk);
+            if let Err(error) = tokio::task::spawn_blocking(move || desk.ledger().close()).await {
+                tracing::error!(%error, "the ledger was not closed");
+            }
+        }
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.shared.stop.cancel();
+        self.shared.desk.ledger().close();
     }
 }
 
@@ -182,12 +263,25 @@ impl fmt::Debug for Gateway {
     }
 }
 
+/// Opens the ledger; reading it is not for the threads that serve.
+async fn open_ledger(dir: Option<PathBuf>) -> Result<Ledger, LedgerError> {
+    let options = LedgerOptions::new(dir);
+    match options.dir.clone() {
+        None => Ledger::open(options),
+        Some(path) => tokio::task::spawn_blocking(move || Ledger::open(options))
+            .await
+            .unwrap_or_else(|error| Err(LedgerError::Io { path, source: io::Error::other(error) })),
+    }
+}
+
 /// What all connections of one gateway share.
 pub(crate) struct Shared {
     pub(crate) nonce: Nonce,
     pub(crate) registry: Arc<Registry>,
     offers: RwLock<Arc<Offers>>,
     pub(crate) allowed_betas: Vec<String>,
+    pub(crate) desk: Arc<Desk>,
+    prices: RwLock<Prices>,
     pub(crate) observer: Option<Arc<dyn RequestObserver>>,
     pub(crate) stop: CancellationToken,
     pub(crate) in_flight: watch::Sender<usize>,
@@ -199,6 +293,11 @@ impl Shared {
     /// The upstreams as they are now.
     pub(crate) fn offers(&self) -> Arc<Offers> {
         Arc::clone(&self.offers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the tokens of a model cost, if anybody knows.
+    pub(crate) fn price(&self, model: &str) -> Option<Price> {
+        self.prices.read().unwrap_or_else(PoisonError::into_inner).of(model)
     }
 
     /// Counts a request in; it is counted out when the guard is dropped.

@@ -5,6 +5,7 @@ mod anthropic;
 mod auth;
 mod cancellation;
 mod docs;
+mod limits;
 mod requests;
 mod scripted;
 mod secrets;

@@ -4,27 +4,10 @@
 //! searches, long prompts at a higher rate, subscriptions) is not in it.
 
 use crate::dollars::Dollars;
+use crate::usage::TokenCounts;
 
 /// Tokens that a price is for.
 const MILLION: u128 = 1_000_000;
-
-/// The token counts of one answer, as far as prices tell them apart.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct TokenCounts {
-    pub(crate) input: u64,
-    pub(crate) output: u64,
-    pub(crate) cache_read: u64,
-    /// All that was written to the cache, for an hour or less.
-    pub(crate) cache_write: u64,
-    /// The part of it that is kept for an hour, which costs more.
-    pub(crate) cache_write_hour: u64,
-}
-
-impl TokenCounts {
-    pub(crate) fn sum(&self) -> u64 {
-        self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
-    }
-}
 
 /// The prices of one model, each for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +38,10 @@ impl Price {
         }
     }
 
-    /// What these tokens cost together. Rounded down once for all of them, so a growing answer is charged by the
+    /// What these tokens cost together; `hour` of those written to the cache are kept for an hour. Rounded down once for all of them, so a growing answer is charged by the
     /// difference of two costs and not by the cost of differences.
-    pub(crate) fn cost(&self, tokens: &TokenCounts) -> Dollars {
-        let hour = tokens.cache_write_hour.min(tokens.cache_write);
+    pub(crate) fn cost(&self, tokens: TokenCounts, hour: u64) -> Dollars {
+        let hour = hour.min(tokens.cache_write);
         let sum: u128 = [
             (self.input, tokens.input),
             (self.output, tokens.output),
@@ -192,16 +175,17 @@ mod tests {
     fn a_million_tokens_of_each_kind_cost_what_the_list_says() {
         let sonnet = cents(300, 1_500);
         let million = 1_000_000;
-        for (tokens, dollars) in [
-            (TokenCounts { input: million, ..TokenCounts::default() }, "$3.00"),
-            (TokenCounts { output: million, ..TokenCounts::default() }, "$15.00"),
-            (TokenCounts { cache_read: million, ..TokenCounts::default() }, "$0.30"),
-            (TokenCounts { cache_write: million, ..TokenCounts::default() }, "$3.75"),
-            (TokenCounts { cache_write: million, cache_write_hour: million, ..TokenCounts::default() }, "$6.00"),
-            (TokenCounts { input: 7, output: 11, cache_read: 5, cache_write: 3, cache_write_hour: 0 }, "$0.00019875"),
-            (TokenCounts::default(), "$0.00"),
+        let none = TokenCounts::default();
+        for (tokens, hour, dollars) in [
+            (TokenCounts { input: million, ..none }, 0, "$3.00"),
+            (TokenCounts { output: million, ..none }, 0, "$15.00"),
+            (TokenCounts { cache_read: million, ..none }, 0, "$0.30"),
+            (TokenCounts { cache_write: million, ..none }, 0, "$3.75"),
+            (TokenCounts { cache_write: million, ..none }, million, "$6.00"),
+            (TokenCounts { input: 7, output: 11, cache_read: 5, cache_write: 3 }, 0, "$0.00019875"),
+            (none, 5, "$0.00"),
         ] {
-            assert_eq!(sonnet.cost(&tokens).to_string(), dollars, "{tokens:?}");
+            assert_eq!(sonnet.cost(tokens, hour).to_string(), dollars, "{tokens:?}");
         }
     }
 
@@ -209,7 +193,7 @@ mod tests {
     fn absurd_counts_do_not_overflow() {
         let tokens = TokenCounts { input: u64::MAX, output: u64::MAX, ..TokenCounts::default() };
         let most = Dollars::from_nanos(u64::MAX);
-        assert_eq!(Price::new(most, most).cost(&tokens), most);
+        assert_eq!(Price::new(most, most).cost(tokens, 0), most);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::dollars::Dollars;
 use crate::lease::Holder;
 use crate::limits::Permit;
-use crate::prices::{Price, TokenCounts};
+use crate::prices::Price;
 use crate::sse::Event;
 
 /// What a lease, a session or a day has used.
@@ -65,6 +65,38 @@ impl UsageTotals {
     }
 }
 
+/// The tokens of one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TokenCounts {
+    /// Read without a cache.
+    pub input: u64,
+    /// Written by the model.
+    pub output: u64,
+    /// Read from the prompt cache.
+    pub cache_read: u64,
+    /// Written to the prompt cache.
+    pub cache_write: u64,
+}
+
+impl TokenCounts {
+    /// All of them together.
+    #[must_use]
+    pub fn sum(self) -> u64 {
+        self.by_kind().into_iter().fold(0, |sum, (_, count)| sum.saturating_add(count))
+    }
+
+    /// Each count with its name.
+    #[must_use]
+    pub fn by_kind(self) -> [(&'static str, u64); 4] {
+        [
+            ("input", self.input),
+            ("output", self.output),
+            ("cache-read", self.cache_read),
+            ("cache-write", self.cache_write),
+        ]
+    }
+}
+
 /// The totals of one lease, added to by all of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct UsageCell(Mutex<UsageTotals>);
@@ -86,13 +118,20 @@ pub(crate) struct Meter {
     /// Absent if nobody knows what the model costs.
     price: Option<Price>,
     seen: TokenCounts,
+    /// The part of what was written to the cache that is kept for an hour, which costs more.
+    hour: u64,
 }
 
 impl Meter {
+    /// What this request has used so far.
+    pub(crate) fn tokens(&self) -> TokenCounts {
+        self.seen
+    }
+
     /// Starts the meter of a request that is about to be sent to the upstream; the permit has counted it already.
     pub(crate) fn start(holder: Arc<Holder>, permit: Permit, price: Option<Price>) -> Self {
         holder.usage.add(&UsageTotals::REQUEST);
-        Self { holder, permit, price, seen: TokenCounts::default() }
+        Self { holder, permit, price, seen: TokenCounts::default(), hour: 0 }
     }
 
     /// Reads the counts of a `message_start` event.
@@ -116,19 +155,20 @@ impl Meter {
 
     /// Later counts of one message replace earlier ones, so only what they have grown by is added.
     fn report(&mut self, usage: &Usage) {
-        let (before, now) = (self.seen, usage.after(&self.seen));
-        if now == before {
+        let (before, hour_before) = (self.seen, self.hour);
+        let (now, hour) = (usage.after(&before), hour_before.max(usage.hour()));
+        if (now, hour) == (before, hour_before) {
             return;
         }
-        self.seen = now;
-        let cost = |counts: &TokenCounts| self.price.map(|price| price.cost(counts)).unwrap_or_default();
+        (self.seen, self.hour) = (now, hour);
+        let cost = |tokens, hour| self.price.map(|price| price.cost(tokens, hour)).unwrap_or_default();
         let change = UsageTotals {
             requests: 0,
             input_tokens: now.input - before.input,
             output_tokens: now.output - before.output,
             cache_read_tokens: now.cache_read - before.cache_read,
             cache_write_tokens: now.cache_write - before.cache_write,
-            dollars: cost(&now).minus(cost(&before)),
+            dollars: cost(now, hour).minus(cost(before, hour_before)),
             unpriced_tokens: if self.price.is_some() { 0 } else { now.sum() - before.sum() },
         };
         self.holder.usage.add(&change);
@@ -168,13 +208,16 @@ struct CacheCreation {
 impl Usage {
     /// The counts after these have been seen: what is not told stays, and nothing shrinks, since it has been charged.
     fn after(&self, before: &TokenCounts) -> TokenCounts {
-        let hour = self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens);
         TokenCounts {
             input: before.input.max(self.input_tokens.unwrap_or(0)),
             output: before.output.max(self.output_tokens.unwrap_or(0)),
             cache_read: before.cache_read.max(self.cache_read_input_tokens.unwrap_or(0)),
             cache_write: before.cache_write.max(self.cache_creation_input_tokens.unwrap_or(0)),
-            cache_write_hour: before.cache_write_hour.max(hour.unwrap_or(0)),
         }
+    }
+
+    /// What is kept in the cache for an hour.
+    fn hour(&self) -> u64 {
+        self.cache_creation.and_then(|creation| creation.ephemeral_1h_input_tokens).unwrap_or(0)
     }
 }

@@ -4,9 +4,11 @@
 mod anthropic;
 mod auth;
 mod cancellation;
+mod diagnostics;
 mod docs;
 mod limits;
 mod requests;
+mod routing;
 mod scripted;
 mod secrets;
 mod support;

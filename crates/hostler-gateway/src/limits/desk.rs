@@ -128,7 +128,7 @@ impl Desk {
         let limits = state.limits.session;
         let account = state.accounts.entry(Arc::clone(&name.session)).or_insert_with(|| {
             let totals = self.ledger.session(&name.session);
-            let status = watch::Sender::new(SessionStatus { totals, limits, held: None });
+            let status = watch::Sender::new(SessionStatus { totals, limits, ..SessionStatus::default() });
             Arc::new(Account { name, status, live: Mutex::default() })
         });
         Arc::clone(account)
@@ -175,6 +175,14 @@ impl Desk {
 
     /// Lets a request through, at once or after a while. Dropping the future leaves the line.
     pub(crate) async fn admit(self: &Arc<Self>, account: &Arc<Account>) -> Result<Permit, TooMuch> {
+        let admitted = self.wait_for_permit(account).await;
+        if let Err(too_much) = &admitted {
+            account.show_refused(Some(too_much.reached).filter(Reached::is_budget));
+        }
+        admitted
+    }
+
+    async fn wait_for_permit(self: &Arc<Self>, account: &Arc<Account>) -> Result<Permit, TooMuch> {
         // Subscribed before the first look, so that no change falls between.
         let mut changes = self.changes.subscribe();
         let (place, mut granted, deadline) = match self.enter(account)? {
@@ -279,6 +287,7 @@ impl Desk {
         live.window.count(limits.requests_per_minute, now);
         state.window.count(host.requests_per_minute, now);
         drop(live);
+        account.show_refused(None);
         account.charge(&self.ledger, &UsageTotals::REQUEST);
         Ok(Permit { desk: Arc::clone(self), account: Arc::clone(account) })
     }
@@ -317,6 +326,10 @@ impl Account {
             // Within the change of the status, so that two changes cannot be shown in the wrong order.
             self.status.send_modify(|status| status.totals = ledger.add(&self.name, change));
         }
+    }
+
+    fn show_refused(&self, refused: Option<Reached>) {
+        self.status.send_if_modified(|status| std::mem::replace(&mut status.refused, refused) != refused);
     }
 
     fn show_limits(&self, host: &Limits) {

@@ -183,6 +183,8 @@ pub struct SessionStatus {
     pub limits: SessionLimits,
     /// The request that has waited longest, if one waits.
     pub held: Option<Held>,
+    /// The budget for which the last request was refused; nothing as soon as a request is let through.
+    pub refused: Option<Reached>,
 }
 
 /// A request that was not let through.

@@ -87,6 +87,10 @@ async fn every_limit_refuses_at_once_where_it_should() {
         // A refused request is not counted, nor is it shown as waiting.
         let status = *account.status().borrow();
         assert_eq!((status.totals.requests, status.held), (2, None));
+        assert_eq!(status.refused, Some(refused.reached).filter(Reached::is_budget));
+        desk.set_limits(wide());
+        let _permit = desk.admit(&account).await.unwrap();
+        assert_eq!(account.status().borrow().refused, None);
     }
 }
 

@@ -33,8 +33,9 @@ impl ModelGateway for FakeGateway {
     fn models(&self) -> Vec<ModelInfo> {
         vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: None, max_output: None }]
     }
-    fn lease(&self, _session: &str, _chat: &str) -> Lease {
-        Lease::new(Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() }, ())
+    fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
+        let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
+        Lease::new(endpoint, model.to_owned(), false, ())
     }
     fn budget(&self, _session: &str) -> Option<SessionBudget> {
         Some(self.budget.borrow().clone())

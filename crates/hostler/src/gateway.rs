@@ -9,7 +9,7 @@ use hostler_engine::{
     Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent,
 };
 use hostler_gateway::{
-    AnthropicConfig, AnthropicUpstream, Budget, Dollars, FixedCredential, Gateway, Measure, Reached, Scope,
+    AnthropicConfig, AnthropicUpstream, Budget, Choice, Dollars, FixedCredential, Gateway, Measure, Reached, Scope,
     ScriptedUpstream, SessionStatus, Upstream,
 };
 use url::Url;
@@ -31,11 +31,12 @@ impl ModelGateway for Port {
         self.0.models().into_iter().map(info).collect()
     }
 
-    fn lease(&self, session: &str, chat: &str) -> Lease {
-        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream: None };
+    fn lease(&self, session: &str, chat: &str, model: &str) -> Lease {
+        let Choice { upstream, model, searches_the_web } = self.0.choose(model);
+        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream };
         let registration = self.0.register(lease);
         let endpoint = Endpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
-        Lease::new(endpoint, registration)
+        Lease::new(endpoint, model, searches_the_web, registration)
     }
 
     fn budget(&self, session: &str) -> Option<SessionBudget> {

@@ -4,15 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use hostler_gateway::{CredentialError, CredentialSource, FixedCredential, OpenAiConfig, OpenAiUpstream, UsageTotals};
+use hostler_gateway::{
+    CredentialError, CredentialSource, Dollars, FixedCredential, OpenAiConfig, OpenAiUpstream, UsageTotals,
+};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::support::{Fixture, KEY, Received, Reply, TestUpstream, error, events, names, parse, request, string};
 
 const USAGE: &str = r#"{"prompt_tokens":20,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":12}}"#;
-const USED: UsageTotals =
-    UsageTotals { requests: 1, input_tokens: 8, output_tokens: 5, cache_read_tokens: 12, cache_write_tokens: 0 };
+/// At 3, 15 and 0.3 dollars per million, by the model that was asked for.
+const USED: UsageTotals = UsageTotals {
+    requests: 1,
+    input_tokens: 8,
+    output_tokens: 5,
+    cache_read_tokens: 12,
+    cache_write_tokens: 0,
+    dollars: Dollars::from_nanos(102_600),
+    unpriced_tokens: 0,
+};
 
 fn config(upstream: &TestUpstream) -> OpenAiConfig {
     OpenAiConfig { credential: Arc::new(FixedCredential(Some(KEY.into()))), ..OpenAiConfig::new(upstream.url.clone()) }

@@ -126,7 +126,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             Err(error) => return refuse_all(inputs, &uri, &error).await,
         },
     };
-    let mut budget_changes = host.gateway.budget_changes(&session.uri);
+    let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let mut actor = Actor {
         host,
         session,

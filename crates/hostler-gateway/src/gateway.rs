@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -95,7 +96,7 @@ impl Gateway {
             nonce,
             registry: Arc::new(Registry::new(config.accept_unregistered, stop.clone())),
             offers: RwLock::new(Arc::new(Offers::new(config.upstreams, None))),
-            allowed_betas: config.allowed_betas,
+            allowed_betas: RwLock::new(config.allowed_betas.into()),
             observer: config.observer,
             stop,
             in_flight: watch::Sender::new(0),
@@ -119,6 +120,12 @@ impl Gateway {
         format!("http://{}", self.address)
     }
 
+    /// What stands before the dot of every bearer. Where unregistered callers are served, any id may follow it.
+    #[must_use]
+    pub fn nonce(&self) -> &SecretString {
+        self.shared.nonce.secret()
+    }
+
     /// Mints a bearer for one agent process.
     #[must_use = "dropping the registration revokes its bearer"]
     pub fn register(&self, lease: Lease) -> Registration {
@@ -129,6 +136,11 @@ impl Gateway {
     pub fn reconfigure(&self, upstreams: Upstreams) {
         let mut offers = self.shared.offers.write().unwrap_or_else(PoisonError::into_inner);
         *offers = Arc::new(Offers::new(upstreams, Some(&offers)));
+    }
+
+    /// Exchanges the betas that are told to upstreams which take only some.
+    pub fn allow_betas(&self, allowed: Vec<String>) {
+        *self.shared.allowed_betas.write().unwrap_or_else(PoisonError::into_inner) = allowed.into();
     }
 
     /// The models that are known to be on offer, the default upstream's first; never empty.
@@ -187,7 +199,7 @@ pub(crate) struct Shared {
     pub(crate) nonce: Nonce,
     pub(crate) registry: Arc<Registry>,
     offers: RwLock<Arc<Offers>>,
-    pub(crate) allowed_betas: Vec<String>,
+    allowed_betas: RwLock<Arc<[String]>>,
     pub(crate) observer: Option<Arc<dyn RequestObserver>>,
     pub(crate) stop: CancellationToken,
     pub(crate) in_flight: watch::Sender<usize>,
@@ -199,6 +211,11 @@ impl Shared {
     /// The upstreams as they are now.
     pub(crate) fn offers(&self) -> Arc<Offers> {
         Arc::clone(&self.offers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The betas that upstreams which take only some are told.
+    pub(crate) fn allowed_betas(&self) -> Arc<[String]> {
+        Arc::clone(&self.allowed_betas.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counts a request in; it is counted out when the guard is dropped.

@@ -108,7 +108,7 @@ async fn route(shared: &Shared, holder: &Holder, parts: &Parts, body: Bytes) -> 
         }
         Err(error) => return Err(refused(holder, offer, error)),
     };
-    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas);
+    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas());
     let call = UpstreamCall {
         body: envelope.with_model(body, &model),
         model,

@@ -1,15 +1,19 @@
-//! The engine's port to the gateway.
+//! The gateway joined to its neighbours: the engine's port on one side, the configured upstreams on the other.
+//!
+//! A new kind of upstream gets its line in [`Joined::make`].
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use hostler_cli::{HostOptions, LaunchError, UpstreamChoice};
+use hostler_cli::{GatewayOptions, LaunchError, UpstreamSettings, UpstreamSpec, VaultSettings};
 use hostler_driver::Endpoint;
 use hostler_engine::{Lease, ModelGateway, ModelInfo};
-use hostler_gateway::{AnthropicConfig, AnthropicUpstream, FixedCredential, Gateway, ScriptedUpstream, Upstream};
+use hostler_gateway::{
+    ALLOWED_BETAS, AnthropicConfig, AnthropicUpstream, CredentialHeader, CredentialVault, Gateway, GatewayConfig,
+    NamedUpstream, ScriptedUpstream, Upstream, Upstreams,
+};
 use url::Url;
 
-/// Where the Messages API is when nobody says otherwise.
-const ANTHROPIC: &str = "https://api.anthropic.com";
+use crate::credentials;
 
 /// The gateway as the engine wants it.
 pub(crate) struct Port(pub(crate) Arc<Gateway>);
@@ -33,22 +37,96 @@ impl ModelGateway for Port {
     }
 }
 
-/// The upstream that the options name.
-pub(crate) fn upstream(options: &HostOptions) -> Result<Arc<dyn Upstream>, LaunchError> {
-    match options.upstream {
-        UpstreamChoice::Scripted => Ok(Arc::new(ScriptedUpstream)),
-        UpstreamChoice::Anthropic => {
-            let url = options.upstream_url.as_deref().unwrap_or(ANTHROPIC);
-            let base_url = Url::parse(url)
-                .ok()
-                .filter(|url| matches!(url.scheme(), "http" | "https"))
-                .ok_or_else(|| LaunchError::Other(format!("{url:?} is not an http address; check --upstream-url.")))?;
-            let credential = Arc::new(FixedCredential(options.upstream_key.clone()));
-            Ok(Arc::new(AnthropicUpstream::new(AnthropicConfig { credential, ..AnthropicConfig::new(base_url) })))
+/// Where the Messages API is when nobody says otherwise.
+const ANTHROPIC: &str = "https://api.anthropic.com";
+
+/// The upstreams of one gateway, with what they were made from: what has not changed is not made again, and keeps its
+/// connections, tokens and lists.
+pub(crate) struct Joined {
+    vault: CredentialVault,
+    made: Mutex<Vec<Made>>,
+}
+
+struct Made {
+    spec: UpstreamSpec,
+    upstream: Arc<dyn Upstream>,
+}
+
+impl Joined {
+    pub(crate) fn new(vault: &VaultSettings) -> Self {
+        Self { vault: credentials::vault(vault), made: Mutex::default() }
+    }
+
+    /// The setup of a gateway that has not started yet.
+    pub(crate) fn config(&self, options: &GatewayOptions) -> Result<GatewayConfig, LaunchError> {
+        let mut config = GatewayConfig::new(self.upstreams(options)?);
+        config.allowed_betas = allowed_betas(options);
+        Ok(config)
+    }
+
+    /// Brings a running gateway up to date. Nothing has changed if this fails.
+    pub(crate) fn reconfigure(&self, gateway: &Gateway, options: &GatewayOptions) -> Result<(), LaunchError> {
+        gateway.reconfigure(self.upstreams(options)?);
+        gateway.allow_betas(allowed_betas(options));
+        Ok(())
+    }
+
+    fn upstreams(&self, options: &GatewayOptions) -> Result<Upstreams, LaunchError> {
+        if options.limits.any() || !options.prices.is_empty() {
+            let sentence = "Limits and prices are not there yet; take them out of the configuration file.";
+            return Err(LaunchError::Other(sentence.to_owned()));
         }
-        other @ (UpstreamChoice::Copilot | UpstreamChoice::OpenAi) => {
-            let sentence = format!("The {other} upstream is not there yet; use anthropic or scripted.");
-            Err(LaunchError::Other(sentence))
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Vec::new();
+        for spec in &options.upstreams {
+            let upstream = match made.iter().find(|made| made.spec == *spec) {
+                Some(same) => Arc::clone(&same.upstream),
+                None => self.make(spec)?,
+            };
+            next.push(Made { spec: spec.clone(), upstream });
+        }
+        let named = next
+            .iter()
+            .map(|made| NamedUpstream { name: made.spec.name.clone(), upstream: Arc::clone(&made.upstream) });
+        let upstreams = Upstreams::new(named.collect()).map_err(sentence)?;
+        *made = next;
+        Ok(upstreams)
+    }
+
+    fn make(&self, spec: &UpstreamSpec) -> Result<Arc<dyn Upstream>, LaunchError> {
+        match &spec.settings {
+            UpstreamSettings::Scripted => Ok(Arc::new(ScriptedUpstream)),
+            UpstreamSettings::Anthropic { url, bearer } => {
+                let config = AnthropicConfig {
+                    credential: credentials::source(&self.vault, spec)?,
+                    credential_header: if *bearer { CredentialHeader::Bearer } else { CredentialHeader::ApiKey },
+                    ..AnthropicConfig::new(address(spec, url.as_deref(), ANTHROPIC)?)
+                };
+                Ok(Arc::new(AnthropicUpstream::new(config)))
+            }
+            UpstreamSettings::Copilot { .. } | UpstreamSettings::OpenAi { .. } => {
+                let kind = spec.kind();
+                Err(LaunchError::Other(format!("The {kind} upstream is not there yet; use anthropic or scripted.")))
+            }
         }
     }
+}
+
+fn allowed_betas(options: &GatewayOptions) -> Vec<String> {
+    options.allowed_betas.clone().unwrap_or_else(|| ALLOWED_BETAS.map(str::to_owned).into())
+}
+
+/// An upstream's address, or where it usually is.
+fn address(spec: &UpstreamSpec, url: Option<&str>, usual: &str) -> Result<Url, LaunchError> {
+    Url::parse(url.unwrap_or(usual)).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
+        LaunchError::Other(format!("The address of the upstream {} is no http or https URL.", spec.name))
+    })
+}
+
+/// A reason of the gateway's, as a sentence.
+pub(crate) fn sentence(reason: impl std::fmt::Display) -> LaunchError {
+    let reason = reason.to_string();
+    let mut letters = reason.trim_end_matches('.').chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    LaunchError::Other(format!("{first}{}.", letters.as_str()))
 }

@@ -10,15 +10,16 @@ use futures::future::BoxFuture;
 use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver};
 use hostler_cli::{
-    AgentDiag, Durability, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError, RunningHost,
-    UpstreamChoice,
+    AgentDiag, Durability, GatewayOptions, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError,
+    RunningHost,
 };
 use hostler_driver::Installer;
 use hostler_engine::{Engine, EngineConfig, StoreOptions};
-use hostler_gateway::{Gateway, GatewayConfig, Upstreams};
+use hostler_gateway::Gateway;
 use hostler_process::SupervisorCommand;
 
-use crate::{agent, gateway};
+use crate::agent;
+use crate::gateway::{self, Joined};
 
 /// The hidden command under which this program supervises one agent.
 pub(crate) const SUPERVISE: &str = "supervise";
@@ -53,6 +54,7 @@ struct Host {
     engine: Engine,
     server: Server,
     gateway: Arc<Gateway>,
+    joined: Joined,
 }
 
 async fn launch(
@@ -63,9 +65,8 @@ async fn launch(
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
     let driver = driver(environment, installer, &options)?;
-    let gateway =
-        Gateway::start(GatewayConfig::new(Upstreams::only(gateway::upstream(&options)?))).await.map_err(other)?;
-    let gateway = Arc::new(gateway);
+    let joined = Joined::new(&options.vault);
+    let gateway = Arc::new(Gateway::start(joined.config(&options.gateway)?).await.map_err(gateway::sentence)?);
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {
             full_durability: options.durability == Durability::Full,
@@ -87,7 +88,7 @@ async fn launch(
         limits: ConnectionLimits::default(),
     };
     match Server::start(engine.clone(), config).await {
-        Ok(server) => Ok(Host { engine, server, gateway }),
+        Ok(server) => Ok(Host { engine, server, gateway, joined }),
         Err(error) => {
             engine.shutdown().await;
             gateway.stop().await;
@@ -109,10 +110,9 @@ fn driver(
     let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone()).map_err(|error| {
         LaunchError::Other(format!("The directory for the conversations' locks cannot be used: {error}."))
     })?;
-    let credentials = UpstreamChoice::ALL.iter().filter_map(|upstream| upstream.usual_key_variable());
     let mut config = ClaudeConfig::new(executable, supervisor, runtime_dir);
     config.host_environment = environment.vars.clone().into_iter().collect();
-    config.upstream_credentials = credentials.map(OsString::from).collect();
+    config.upstream_credentials = options.credential_variables.iter().map(OsString::from).collect();
     config.agent_env = options.agent_env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
     if let Some(limit) = options.handshake_timeout {
@@ -128,6 +128,10 @@ fn other(error: impl std::fmt::Display) -> LaunchError {
 impl RunningHost for Host {
     fn local_addr(&self) -> SocketAddr {
         self.server.local_addr()
+    }
+
+    fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
+        self.joined.reconfigure(&self.gateway, &options)
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

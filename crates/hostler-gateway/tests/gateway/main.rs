@@ -4,8 +4,10 @@
 mod anthropic;
 mod auth;
 mod cancellation;
+mod diagnostics;
 mod docs;
 mod requests;
+mod routing;
 mod scripted;
 mod secrets;
 mod support;

@@ -29,8 +29,8 @@ Examples:
 
 Settings: a flag beats its HOSTLER_… variable (--state-dir: HOSTLER_STATE_DIR) beats its key in
 $XDG_CONFIG_HOME/hostler/config.toml (state-dir) beats the default. The upstream's key is taken from
-HOSTLER_UPSTREAM_KEY, from where the file says, from ANTHROPIC_API_KEY, GITHUB_TOKEN or OPENAI_API_KEY as
-the upstream has it, or from `hostler agents login`; never from the command line.
+HOSTLER_UPSTREAM_KEY, from where the file says, from ANTHROPIC_API_KEY, GITHUB_TOKEN or
+OPENAI_API_KEY as the upstream has it, or from `hostler agents login`; never from the command line.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 agent missing, 4 upstream refused, 130 interrupted."
 )]
@@ -92,7 +92,8 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   allowed-origins      web pages that may connect beside the built-in ones
   allowed-hosts        Host headers that are accepted beside loopback
   allowed-betas        betas that upstreams which take only some are told
-  credential-store     where `hostler agents login` keeps keys: auto, keyring or file [default: auto]
+  credential-store     where `hostler agents login` keeps keys: auto, keyring or file
+                       [default: auto]
   log                  what is logged to stderr, such as info or hostler_engine=debug [default: warn]")]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8137]
@@ -142,8 +143,8 @@ Examples:
   hostler proxy --upstream scripted --log-requests
   hostler proxy --listen 127.0.0.1:4000 --metrics
 
-Keys of the configuration file: proxy-listen, log-requests, metrics, and the tables [upstreams.NAME], [limits]
-and [prices.\"MODEL\"].")]
+Keys of the configuration file: proxy-listen, log-requests, metrics, and the tables
+[upstreams.NAME], [limits] and [prices.\"MODEL\"].")]
 pub(crate) struct ProxyArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:0]
     #[arg(long, value_name = "ADDR:PORT")]

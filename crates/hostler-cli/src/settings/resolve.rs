@@ -229,3 +229,7 @@ fn secret(text: &OsString) -> SecretString {
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "upstreams_tests.rs"]
+mod upstreams_tests;

@@ -130,3 +130,43 @@ pub(crate) fn sentence(reason: impl std::fmt::Display) -> LaunchError {
     let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
     LaunchError::Other(format!("{first}{}.", letters.as_str()))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
+mod tests {
+    use std::path::PathBuf;
+
+    use hostler_cli::{CredentialSpec, CredentialStore, LimitSettings};
+
+    use super::*;
+
+    fn spec(name: &str, path: &str) -> UpstreamSpec {
+        UpstreamSpec {
+            name: name.to_owned(),
+            settings: UpstreamSettings::Anthropic { url: Some("http://127.0.0.1:9".to_owned()), bearer: false },
+            credential: CredentialSpec::File(PathBuf::from(path)),
+        }
+    }
+
+    fn options(upstreams: Vec<UpstreamSpec>) -> GatewayOptions {
+        GatewayOptions { upstreams, allowed_betas: None, limits: LimitSettings::default(), prices: Vec::new() }
+    }
+
+    fn made(joined: &Joined, name: &str) -> Arc<dyn Upstream> {
+        let made = joined.made.lock().unwrap();
+        Arc::clone(&made.iter().find(|made| made.spec.name == name).unwrap().upstream)
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_made_again_and_a_failure_changes_nothing() {
+        let joined = Joined::new(&VaultSettings { directory: PathBuf::from("/nowhere"), store: CredentialStore::File });
+        joined.upstreams(&options(vec![spec("a", "/a"), spec("b", "/b")])).unwrap();
+        let (a, b) = (made(&joined, "a"), made(&joined, "b"));
+        joined.upstreams(&options(vec![spec("b", "/other"), spec("a", "/a")])).unwrap();
+        assert!(Arc::ptr_eq(&a, &made(&joined, "a")));
+        assert!(!Arc::ptr_eq(&b, &made(&joined, "b")));
+        let b = made(&joined, "b");
+        assert!(joined.upstreams(&options(vec![spec("c", "/c"), spec("c", "/c")])).is_err());
+        assert!(Arc::ptr_eq(&b, &made(&joined, "b")));
+    }
+}

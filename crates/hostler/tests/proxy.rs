@@ -80,7 +80,7 @@ async fn it_answers_whole_and_in_a_stream() {
 #[tokio::test]
 async fn nobody_gets_in_without_the_nonce() {
     let home = Home::new();
-    let mut proxy = scripted(&home, &["--log-requests"]).await;
+    let proxy = scripted(&home, &["--log-requests"]).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let send = async |method: Method, path: &str, headers: &[(&str, String)]| {
         let mut request = client.request(method, proxy.base_url() + path);
@@ -119,7 +119,7 @@ async fn nobody_gets_in_without_the_nonce() {
 #[tokio::test]
 async fn requests_are_logged_and_counted_without_their_content() {
     let home = Home::new();
-    let mut proxy = scripted(&home, &["--log-requests", "--metrics"]).await;
+    let proxy = scripted(&home, &["--log-requests", "--metrics"]).await;
     proxy.answer("claude-sonnet-4-5", "my-own-words").await;
     proxy.ask("claude-sonnet-4-5", "!error 529 other-words", false).await;
     proxy.said("POST /v1/messages", 2).await;

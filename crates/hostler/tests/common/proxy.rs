@@ -43,7 +43,7 @@ impl Proxy {
         let port = ready.strip_prefix("READY:").and_then(|port| port.trim_end().parse().ok());
         let nonce = nonce.strip_prefix("NONCE:").map(|nonce| nonce.trim_end().to_owned());
         let (Some(port), Some(nonce)) = (port, nonce) else {
-            let _ended = stderr.wait_for(|_| false).await;
+            drop(stderr.wait_for(|_| false).await);
             panic!("not ready: {ready:?}\n{}", stderr.borrow().as_str())
         };
         Self { child, port, nonce, stdout, stderr }
@@ -63,8 +63,9 @@ impl Proxy {
     }
 
     /// Waits until stderr holds a text so many times.
-    pub async fn said(&mut self, part: &str, times: usize) -> String {
-        let waiting = self.stderr.wait_for(|log| log.matches(part).count() >= times);
+    pub async fn said(&self, part: &str, times: usize) -> String {
+        let mut stderr = self.stderr.clone();
+        let waiting = stderr.wait_for(|log| log.matches(part).count() >= times);
         match tokio::time::timeout(PATIENCE, waiting).await {
             Ok(Ok(log)) => log.clone(),
             _ => panic!("{part:?} was not said {times} times:\n{}", self.log()),
@@ -107,7 +108,7 @@ impl Proxy {
     }
 
     /// A signal, exit code 0, and nothing more on stdout than the two lines.
-    pub async fn stop_by(mut self, signal: Signal) -> String {
+    pub async fn stop_by(self, signal: Signal) -> String {
         self.signal(signal);
         self.ended().await
     }
@@ -120,7 +121,7 @@ impl Proxy {
     pub async fn ended(mut self) -> String {
         let status = tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").unwrap();
         // The reader ends with the stream.
-        let _ended = self.stderr.wait_for(|_| false).await;
+        drop(self.stderr.wait_for(|_| false).await);
         assert_eq!(status.code(), Some(0), "{}", self.log());
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).await.unwrap();

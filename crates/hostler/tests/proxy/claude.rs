@@ -74,7 +74,7 @@ async fn claude(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Answer
 async fn it_streams_thinks_and_uses_tools() {
     for build in BUILDS {
         let home = Home::new();
-        let mut proxy = scripted(&home, &["--log-requests"]).await;
+        let proxy = scripted(&home, &["--log-requests"]).await;
         let answer = claude(build, &home, &proxy, "!think Let me see.\n!say Hello, streamed world").await;
         assert_eq!(answer.result()["is_error"], false, "{build}: {}", answer.result());
         assert_eq!(answer.result()["result"], "Hello, streamed world", "{build}");
@@ -107,7 +107,7 @@ async fn it_streams_thinks_and_uses_tools() {
 async fn errors_are_tried_again_or_not_as_the_agent_does_with_the_provider() {
     for build in BUILDS {
         let home = Home::new();
-        let mut proxy = scripted(&home, &["--log-requests"]).await;
+        let proxy = scripted(&home, &["--log-requests"]).await;
         for (status, tried_again) in [(401, true), (429, true), (529, true), (500, true), (403, false)] {
             let answer = claude(build, &home, &proxy, &format!("!error {status} No, sir.")).await;
             assert_eq!(answer.result()["is_error"], true, "{build} {status}: {}", answer.result());
@@ -124,7 +124,7 @@ async fn errors_are_tried_again_or_not_as_the_agent_does_with_the_provider() {
 async fn a_cut_in_mid_stream_is_tried_again_without_a_stream() {
     for build in BUILDS {
         let home = Home::new();
-        let mut proxy = scripted(&home, &["--log-requests"]).await;
+        let proxy = scripted(&home, &["--log-requests"]).await;
         let answer = claude(build, &home, &proxy, "!say begun\n!cut").await;
         assert!(answer.streamed("text_delta", "text").starts_with("begun"), "{build}");
         proxy.said(" broken-off\n", 1).await;

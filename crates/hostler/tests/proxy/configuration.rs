@@ -24,7 +24,7 @@ async fn a_model_is_asked_for_at_the_upstream_that_it_names() {
     let home = Home::new();
     let server = ScriptedServer::start().await;
     let toml = format!("upstream = 'toy'\n{TOY}[upstreams.work]\nkind = 'anthropic'\nurl = '{}'\n", server.url);
-    let mut proxy = start(&home, &toml).await;
+    let proxy = start(&home, &toml).await;
     proxy.answer("m", "hi").await;
     assert_eq!(server.requests().len(), 0);
     proxy.answer("@work:m", "hi").await;
@@ -59,7 +59,7 @@ async fn a_key_is_sent_as_the_table_says() {
 #[tokio::test]
 async fn a_rewritten_replaced_or_recreated_file_is_followed() {
     let home = Home::new();
-    let mut proxy = start(&home, "upstream = 'scripted'\n").await;
+    let proxy = start(&home, "upstream = 'scripted'\n").await;
     let path = config(&home);
     assert_eq!(proxy.ask("@toy:m", "hi", false).await.0, 404);
 
@@ -86,7 +86,7 @@ async fn a_rewritten_replaced_or_recreated_file_is_followed() {
 #[tokio::test]
 async fn a_broken_file_changes_nothing_and_a_hangup_reads_it_again() {
     let home = Home::new();
-    let mut proxy = start(&home, &format!("upstream = 'scripted'\n{TOY}")).await;
+    let proxy = start(&home, &format!("upstream = 'scripted'\n{TOY}")).await;
     let path = config(&home);
     std::fs::write(&path, "upstream = 'scripted'\n[upstreams.toy]\nkind = 'abacus'\n").unwrap();
     proxy.said("config.toml line 3: `upstreams.toy.kind` must be one of", 1).await;
@@ -104,7 +104,7 @@ async fn a_broken_file_changes_nothing_and_a_hangup_reads_it_again() {
 #[tokio::test]
 async fn a_stream_goes_on_at_the_upstream_that_it_began_with() {
     let home = Home::new();
-    let mut proxy = start(&home, &format!("upstream = 'toy'\n{TOY}")).await;
+    let proxy = start(&home, &format!("upstream = 'toy'\n{TOY}")).await;
     let (response, _) = proxy.begin("m", "!say begun\n!wait 2000\n!say ended", "begun").await;
     std::fs::write(config(&home), "upstream = 'b'\n[upstreams.b]\nkind = 'scripted'\n").unwrap();
     proxy.said("upstreams: b.", 1).await;

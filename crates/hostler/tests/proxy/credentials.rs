@@ -41,7 +41,7 @@ async fn a_key_in_a_file_is_exchanged_without_a_restart_and_never_shown() {
     let server = ScriptedServer::start().await;
     let file = home.path("config").join("hostler").join("work.key");
     home.configure(&work(&server, "key-file = 'work.key'"));
-    let mut proxy = start(&home).await;
+    let proxy = start(&home).await;
     let (status, body) = proxy.ask("m", "hi", false).await;
     assert!(status == 401 && body.contains("work.key"), "{body}");
     assert!(server.requests().is_empty(), "nobody is called without the key");
@@ -70,7 +70,7 @@ async fn logging_in_and_out_counts_at_once_and_the_key_is_in_a_private_file_alon
     let home = Home::new();
     let server = ScriptedServer::start().await;
     home.configure(&work(&server, ""));
-    let mut proxy = start(&home).await;
+    let proxy = start(&home).await;
     proxy.answer("m", "hi").await;
     assert_eq!(last_key(&server), None);
 

@@ -14,7 +14,8 @@ const HELLO: &str = "Hello from the scripted model. You said: hi";
 
 /// The only block of a language.
 fn block(language: &str) -> &'static str {
-    let mut blocks = PAGE.split(&format!("```{language}\n")).skip(1).map(|rest| rest.split_once("\n```").unwrap().0);
+    let fence = format!("```{language}\n");
+    let mut blocks = PAGE.split(&fence).skip(1).map(|rest| rest.split_once("\n```").unwrap().0);
     let block = blocks.next().unwrap();
     assert_eq!(blocks.next(), None, "one block of {language}");
     block
@@ -39,7 +40,7 @@ fn reader(program: &str, argument: &str, home: &Home, proxy: &Proxy) -> Command 
 #[tokio::test]
 async fn curl_and_the_sdk_get_their_answer() {
     let home = Home::new();
-    let mut proxy = scripted(&home, &[]).await;
+    let proxy = scripted(&home, &[]).await;
     proxy.said("export ANTHROPIC_AUTH_TOKEN=", 1).await;
     let output = finish(reader("sh", block("sh"), &home, &proxy)).await;
     let answer: Value = serde_json::from_slice(&output.stdout)

@@ -25,7 +25,7 @@ mod turn;
 mod uri;
 
 pub use catalogue::SessionPage;
-pub use engine::{CreateSession, Engine, EngineConfig, SessionConfig};
+pub use engine::{ABSENCE, CreateSession, Engine, EngineConfig, SessionConfig};
 pub use error::EngineError;
 pub use hostler_store::{Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};

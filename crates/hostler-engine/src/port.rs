@@ -22,21 +22,25 @@ pub struct ModelInfo {
 pub trait ModelGateway: Send + Sync + 'static {
     /// The models on offer, never empty, the default first.
     fn models(&self) -> Vec<ModelInfo>;
-    /// Mints the way to the gateway for one agent process.
-    fn lease(&self, session: &str, chat: &str) -> Lease;
+    /// Mints the way to the gateway for one agent process that is to work with a model, by the id that clients use.
+    fn lease(&self, session: &str, chat: &str, model: &str) -> Lease;
 }
 
 /// The right of one agent process to use the gateway. Ends when it is dropped.
 pub struct Lease {
     /// Where and with which bearer.
     pub endpoint: Endpoint,
+    /// The model's id as the agent must know it.
+    pub model: String,
+    /// Whether the model's provider serves web searches.
+    pub web_search: bool,
     _guard: Box<dyn Any + Send + Sync>,
 }
 
 impl Lease {
     /// A lease that lasts as long as `guard`.
-    pub fn new(endpoint: Endpoint, guard: impl Any + Send + Sync) -> Self {
-        Self { endpoint, _guard: Box::new(guard) }
+    pub fn new(endpoint: Endpoint, model: String, web_search: bool, guard: impl Any + Send + Sync) -> Self {
+        Self { endpoint, model, web_search, _guard: Box::new(guard) }
     }
 }
 

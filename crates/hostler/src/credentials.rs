@@ -6,10 +6,11 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::{
     CredentialSpec, CredentialStore, CredentialVault, DeviceCode, DeviceLogin, KeptCredential, KeptPlace, LaunchError,
-    UpstreamSpec, VaultError, VaultSettings,
+    UpstreamSettings, UpstreamSpec, VaultError, VaultSettings,
 };
 use hostler_gateway::{
-    CredentialError, CredentialSource, FileCredential, FixedCredential, Kept, MissingCredential, Place, SystemKeyring,
+    CredentialError, CredentialSource, DeviceLoginConfig, FileCredential, FixedCredential, GITHUB_URL, Kept,
+    MissingCredential, Place, SystemKeyring, device_login,
 };
 use secrecy::SecretString;
 
@@ -106,9 +107,24 @@ impl DeviceLogin for GitHubLogin {
     fn login(
         &self,
         upstream: UpstreamSpec,
-        _show: Box<dyn FnOnce(DeviceCode) + Send>,
+        show: Box<dyn FnOnce(DeviceCode) + Send>,
     ) -> BoxFuture<'static, Result<SecretString, VaultError>> {
-        let sentence = format!("the {} upstream is not there yet; use anthropic or scripted", upstream.kind());
-        async move { Err(VaultError(sentence)) }.boxed()
+        async move {
+            let UpstreamSettings::Copilot { github_url, client_id, .. } = &upstream.settings else {
+                return Err(VaultError(format!("the {} upstream has no page to sign in", upstream.kind())));
+            };
+            let url = gateway::address(&upstream, github_url.as_deref(), GITHUB_URL)
+                .map_err(|error| VaultError(error.to_string()))?;
+            let config = DeviceLoginConfig::new(url, client_id.clone());
+            let show = |code: &hostler_gateway::DeviceCode| {
+                show(DeviceCode {
+                    code: code.user_code.clone(),
+                    url: code.verification_url.to_string(),
+                    minutes: code.expires_in.as_secs() / 60,
+                });
+            };
+            device_login(&config, show).await.map_err(|error| VaultError(error.to_string()))
+        }
+        .boxed()
     }
 }

@@ -4,12 +4,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hostler_cli::{GatewayOptions, LaunchError, UpstreamSettings, UpstreamSpec, VaultSettings};
+use hostler_cli::{CopilotMode, GatewayOptions, LaunchError, UpstreamSettings, UpstreamSpec, VaultSettings};
 use hostler_driver::Endpoint;
 use hostler_engine::{Lease, ModelGateway, ModelInfo};
 use hostler_gateway::{
-    ALLOWED_BETAS, AnthropicConfig, AnthropicUpstream, CredentialHeader, CredentialVault, Gateway, GatewayConfig,
-    NamedUpstream, ScriptedUpstream, Upstream, Upstreams,
+    ALLOWED_BETAS, AnthropicConfig, AnthropicUpstream, Choice, CopilotConfig, CopilotUpstream, CredentialHeader,
+    CredentialVault, GITHUB_API_URL, Gateway, GatewayConfig, NamedUpstream, OpenAiConfig, OpenAiUpstream,
+    ScriptedUpstream, TokenLimit, Upstream, Upstreams,
 };
 use url::Url;
 
@@ -29,16 +30,19 @@ impl ModelGateway for Port {
         self.0.models().into_iter().map(info).collect()
     }
 
-    fn lease(&self, session: &str, chat: &str) -> Lease {
-        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream: None };
+    fn lease(&self, session: &str, chat: &str, model: &str) -> Lease {
+        let Choice { upstream, model, searches_the_web } = self.0.choose(model);
+        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream };
         let registration = self.0.register(lease);
         let endpoint = Endpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
-        Lease::new(endpoint, registration)
+        Lease::new(endpoint, model, searches_the_web, registration)
     }
 }
 
 /// Where the Messages API is when nobody says otherwise.
 const ANTHROPIC: &str = "https://api.anthropic.com";
+/// Where chat completions are when nobody says otherwise.
+const OPENAI: &str = "https://api.openai.com/v1";
 
 /// The upstreams of one gateway, with what they were made from: what has not changed is not made again, and keeps its
 /// connections, tokens and lists.
@@ -104,9 +108,28 @@ impl Joined {
                 };
                 Ok(Arc::new(AnthropicUpstream::new(config)))
             }
-            UpstreamSettings::Copilot { .. } | UpstreamSettings::OpenAi { .. } => {
-                let kind = spec.kind();
-                Err(LaunchError::Other(format!("The {kind} upstream is not there yet; use anthropic or scripted.")))
+            UpstreamSettings::OpenAi { url, max_tokens_field } => {
+                let mut config = OpenAiConfig {
+                    credential: credentials::source(&self.vault, spec)?,
+                    ..OpenAiConfig::new(address(spec, url.as_deref(), OPENAI)?)
+                };
+                match max_tokens_field.as_deref() {
+                    None => {}
+                    Some("max_completion_tokens") => config.dialect.token_limit = TokenLimit::MaxCompletionTokens,
+                    Some(_) => config.dialect.token_limit = TokenLimit::MaxTokens,
+                }
+                Ok(Arc::new(OpenAiUpstream::new(config)))
+            }
+            UpstreamSettings::Copilot { github_api_url, api_url, integration_id, mode, .. } => {
+                let github = address(spec, github_api_url.as_deref(), GITHUB_API_URL)?;
+                let mut config = CopilotConfig::new(github, credentials::source(&self.vault, spec)?);
+                config.api_url = api_url.as_deref().map(|url| address(spec, Some(url), url)).transpose()?;
+                config.integration_id = integration_id.clone();
+                config.mode = match mode {
+                    CopilotMode::Exchange => hostler_gateway::CopilotMode::Exchange,
+                    CopilotMode::Token => hostler_gateway::CopilotMode::Token,
+                };
+                Ok(Arc::new(CopilotUpstream::new(config).map_err(sentence)?))
             }
         }
     }
@@ -117,7 +140,7 @@ fn allowed_betas(options: &GatewayOptions) -> Vec<String> {
 }
 
 /// An upstream's address, or where it usually is.
-fn address(spec: &UpstreamSpec, url: Option<&str>, usual: &str) -> Result<Url, LaunchError> {
+pub(crate) fn address(spec: &UpstreamSpec, url: Option<&str>, usual: &str) -> Result<Url, LaunchError> {
     Url::parse(url.unwrap_or(usual)).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
         LaunchError::Other(format!("The address of the upstream {} is no http or https URL.", spec.name))
     })

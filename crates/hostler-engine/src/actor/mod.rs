@@ -50,7 +50,9 @@ pub(crate) enum Input {
     Exists(String, oneshot::Sender<bool>),
     /// The line in the list is due.
     Project,
-    /// A client has been gone for a while.
+    /// A client's time to come back is over.
+    ClientDue(String),
+    /// A client has left.
     ClientGone(String),
     /// The agent did something.
     Event(DriverEvent),
@@ -131,6 +133,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     if restored {
         actor.told = Some(actor.session.summary());
         actor.end_interrupted_turn().await;
+        actor.expect_clients().await;
     }
     loop {
         let input = tokio::select! {
@@ -203,6 +206,7 @@ impl Actor {
                 let _ = reply.send(channel == *self.session.uri || channel == *self.session.chat_uri);
             }
             Input::Project => self.publish_summary().await,
+            Input::ClientDue(client) => self.client_due(&client).await,
             Input::ClientGone(client) => self.client_gone(&client).await,
             Input::Event(event) => self.events(event).await,
             Input::Agent(news) => self.agent_news(news).await,
@@ -503,6 +507,35 @@ impl Actor {
                 self.submit(batch).await;
             }
             Err(error) => tracing::error!(%error, "a session could not be written down"),
+        }
+    }
+
+    /// The clients that were part of the session in an earlier life have some time to come back.
+    async fn expect_clients(&mut self) {
+        let active = self.session.session.active_clients.iter();
+        let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
+        for client in clients {
+            self.host.hub.clients.take_part(&client);
+            let Some(since) = self.host.hub.clients.away_since(&client) else { continue };
+            let due = since + self.host.absence;
+            if due <= tokio::time::Instant::now() {
+                self.client_gone(&client).await;
+            } else {
+                self.tasks.spawn(async move {
+                    tokio::time::sleep_until(due).await;
+                    Input::ClientDue(client)
+                });
+            }
+        }
+    }
+
+    /// A client that is still away is gone. One that was here in between has a time of its own.
+    async fn client_due(&mut self, client: &str) {
+        match self.host.hub.clients.away_since(client) {
+            Some(since) if since.elapsed() >= self.host.absence => self.client_gone(client).await,
+            Some(_) => {}
+            // It may have been unknown before.
+            None => self.host.hub.clients.take_part(client),
         }
     }
 

@@ -4,8 +4,13 @@
 mod anthropic;
 mod auth;
 mod cancellation;
+mod copilot;
+mod copilot_login;
+mod copilot_stand_in;
 mod diagnostics;
 mod docs;
+mod log;
+mod openai;
 mod requests;
 mod routing;
 mod scripted;

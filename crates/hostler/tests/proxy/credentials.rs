@@ -187,3 +187,48 @@ async fn a_missing_key_ends_a_turn_at_once_with_what_to_do_and_code_4() {
         assert!(said.contains("hostler agents login anthropic"), "{build}: {said}");
     }
 }
+
+/// GitHub's pages for signing in; the person has typed the code by the second question.
+async fn github() -> (String, tokio::task::JoinHandle<()>) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let json = [("content-type", "application/json")];
+    let begin = async move || {
+        let code = r#"{"device_code":"dc","user_code":"WDJB-MJHT","verification_uri":"https://github.example/device","expires_in":900,"interval":1}"#;
+        (json, code)
+    };
+    let token = move || {
+        let answer = match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => r#"{"error":"authorization_pending"}"#,
+            _ => r#"{"access_token":"gho_planted_by_the_test","token_type":"bearer","scope":"read:user"}"#,
+        };
+        async move { (json, answer) }
+    };
+    let app = axum::Router::new()
+        .route("/login/device/code", axum::routing::post(begin))
+        .route("/login/oauth/access_token", axum::routing::post(token));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (url, tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }))
+}
+
+#[tokio::test]
+async fn signing_in_to_copilot_shows_the_code_and_keeps_the_token() {
+    let home = Home::new();
+    let (url, server) = github().await;
+    home.configure(&format!("[upstreams.copilot]\ngithub-url = '{url}'\nclient-id = 'Iv1.test'\n"));
+    let output = with_stdin(&home, &["agents", "login", "copilot"], "").await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("https://github.example/device") && said.contains("WDJB-MJHT"), "{said}");
+    assert!(said.contains("The GitHub token of copilot is in ") && !said.contains("gho_"), "{said}");
+    let kept = home.path("state").join("hostler").join("credentials").join("copilot");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "gho_planted_by_the_test");
+    server.abort();
+
+    let nobody = Home::new();
+    let output = with_stdin(&nobody, &["agents", "login", "copilot"], "").await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("client-id") && said.contains("GITHUB_TOKEN"), "{said}");
+}

@@ -152,7 +152,7 @@ async fn the_doctor_is_content_with_an_installed_agent_and_shows_no_key() {
     assert_eq!(stage.run(&["doctor"], &launcher).await, Exit::Done);
     let text = stage.out.text();
     assert!(text.contains("claude 2.1.325 (native) is installed."), "{text}");
-    assert!(text.contains("anthropic (the default) has a key, in the variable HOSTLER_UPSTREAM_KEY."), "{text}");
+    assert!(text.contains("anthropic has a key, in the variable HOSTLER_UPSTREAM_KEY."), "{text}");
     assert!(text.contains("npm is not on the PATH."), "{text}");
     assert!(!text.contains("sk-planted") && !text.contains('\u{1b}'), "{text}");
     assert!(!stage.state_dir().exists(), "doctor changes nothing");

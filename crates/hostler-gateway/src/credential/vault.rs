@@ -226,7 +226,7 @@ enum Asked {
 }
 
 impl StoredCredential {
-    fn from_keyring(&self, keyring: &Arc<dyn Keyring>) -> Result<Option<SecretString>, CredentialError> {
+    fn ask_keyring(&self, keyring: &Arc<dyn Keyring>) -> Result<Option<SecretString>, CredentialError> {
         let stamp = std::fs::metadata(&self.marker).and_then(|about| about.modified()).ok();
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = match std::mem::replace(&mut *asked, Asked::Not) {
@@ -295,7 +295,7 @@ impl CredentialSource for StoredCredential {
             return self.nothing();
         }
         match &self.keyring {
-            Some(keyring) => self.from_keyring(keyring),
+            Some(keyring) => self.ask_keyring(keyring),
             None => {
                 let sentence = format!(
                     "the credential of {} is in the system keyring, which the settings do not allow to be used",

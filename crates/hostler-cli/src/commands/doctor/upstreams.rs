@@ -18,7 +18,8 @@ pub(super) async fn upstreams(wiring: &Wiring, settings: &Settings) -> Vec<Findi
 }
 
 async fn upstream(spec: &UpstreamSpec, is_default: bool, wiring: &Wiring, settings: &Settings) -> Finding {
-    let who = describe(spec, is_default);
+    // Where there is only one, nobody asks which is the default.
+    let who = describe(spec, is_default && settings.gateway.upstreams.len() > 1);
     let what = if spec.kind() == UpstreamKind::Copilot { "GitHub token" } else { "key" };
     let fix = || {
         let scripted = "or try `--upstream scripted`";
@@ -71,7 +72,7 @@ fn file(who: &str, what: &str, path: &Path) -> Finding {
 }
 
 /// Only the host of an address is shown: the rest may hold a password.
-fn describe(spec: &UpstreamSpec, is_default: bool) -> String {
+fn describe(spec: &UpstreamSpec, say_default: bool) -> String {
     let kind = spec.kind().as_str();
     let url = match &spec.settings {
         UpstreamSettings::Anthropic { url, .. } | UpstreamSettings::OpenAi { url, .. } => url.as_deref(),
@@ -87,7 +88,7 @@ fn describe(spec: &UpstreamSpec, is_default: bool) -> String {
         about.push(kind.to_owned());
     }
     about.extend(host.map(|host| format!("at {host}")));
-    if is_default {
+    if say_default {
         about.push("the default".to_owned());
     }
     if about.is_empty() { spec.name.clone() } else { format!("{} ({})", spec.name, about.join(", ")) }

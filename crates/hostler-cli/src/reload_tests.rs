@@ -31,7 +31,7 @@ impl Fixture {
     }
 
     fn read(&mut self) -> Vec<Note> {
-        let Self { follower, applied, .. } = self;
+        let (follower, applied) = (&mut self.follower, &self.applied);
         follower.read(&|options| {
             if options.upstreams.iter().any(|spec| spec.name == "impossible") {
                 return Err(LaunchError::Other("That is impossible.".to_owned()));

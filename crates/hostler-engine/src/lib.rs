@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod budget;
 mod catalogue;
 mod clients;
 mod clock;
@@ -24,6 +25,7 @@ mod transcript;
 mod turn;
 mod uri;
 
+pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
 pub use engine::{ABSENCE, CreateSession, Engine, EngineConfig, SessionConfig};
 pub use error::EngineError;

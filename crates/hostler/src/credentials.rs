@@ -14,7 +14,7 @@ use hostler_gateway::{
 };
 use secrecy::SecretString;
 
-use crate::gateway;
+use crate::upstreams;
 
 /// The gateway's side of a vault. Nothing is opened yet.
 pub(crate) fn vault(settings: &VaultSettings) -> hostler_gateway::CredentialVault {
@@ -37,7 +37,7 @@ pub(crate) fn source(
         CredentialSpec::File(path) => Arc::new(FileCredential::new(path.clone())),
         CredentialSpec::Missing(sentence) => Arc::new(MissingCredential(sentence.clone())),
         CredentialSpec::Stored { keyring, missing } => {
-            Arc::new(vault.source(&spec.name, *keyring, missing.clone()).map_err(gateway::sentence)?)
+            Arc::new(vault.source(&spec.name, *keyring, missing.clone()).map_err(upstreams::sentence)?)
         }
     })
 }
@@ -113,7 +113,7 @@ impl DeviceLogin for GitHubLogin {
             let UpstreamSettings::Copilot { github_url, client_id, .. } = &upstream.settings else {
                 return Err(VaultError(format!("the {} upstream has no page to sign in", upstream.kind())));
             };
-            let url = gateway::address(&upstream, github_url.as_deref(), GITHUB_URL)
+            let url = upstreams::address(&upstream, github_url.as_deref(), GITHUB_URL)
                 .map_err(|error| VaultError(error.to_string()))?;
             let config = DeviceLoginConfig::new(url, client_id.clone());
             let show = |code: &hostler_gateway::DeviceCode| {

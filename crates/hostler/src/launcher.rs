@@ -15,11 +15,11 @@ use hostler_cli::{
 };
 use hostler_driver::Installer;
 use hostler_engine::{Engine, EngineConfig, StoreOptions};
-use hostler_gateway::Gateway;
+use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 
-use crate::agent;
-use crate::gateway::{self, Joined};
+use crate::upstreams::{self, Joined};
+use crate::{agent, gateway};
 
 /// The hidden command under which this program supervises one agent.
 pub(crate) const SUPERVISE: &str = "supervise";
@@ -66,7 +66,8 @@ async fn launch(
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
     let driver = driver(environment, installer, &options)?;
     let joined = Joined::new(&options.vault);
-    let gateway = Arc::new(Gateway::start(joined.config(&options.gateway)?).await.map_err(gateway::sentence)?);
+    let config = GatewayConfig { dir: Some(options.state_dir.clone()), ..joined.config(&options.gateway)? };
+    let gateway = Arc::new(Gateway::start(config).await.map_err(upstreams::sentence)?);
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {
             full_durability: options.durability == Durability::Full,

@@ -7,6 +7,7 @@ mod credentials;
 mod gateway;
 mod launcher;
 mod proxy;
+mod upstreams;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

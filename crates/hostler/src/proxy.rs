@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::{GatewayOptions, LaunchError, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningProxy};
-use hostler_gateway::{FinishedRequest, Gateway, ObservedRequest, RequestObserver};
+use hostler_gateway::{FinishedRequest, Gateway, ObservedRequest, OverLimit, RequestObserver};
 use secrecy::SecretString;
 
-use crate::gateway::{self, Joined};
+use crate::upstreams::{self, Joined};
 
 /// Starts gateways in this process.
 pub(crate) struct Proxies;
@@ -26,8 +26,10 @@ impl ProxyLauncher for Proxies {
             config.accept_unregistered = true;
             config.diagnostics = options.metrics;
             config.dir = options.ledger_dir;
+            // Nobody is there to raise a limit while a request waits.
+            config.over_limit = OverLimit::Refuse;
             config.observer = options.requests.map(|sink| Arc::new(Lines(sink)) as Arc<dyn RequestObserver>);
-            let gateway = Gateway::start(config).await.map_err(gateway::sentence)?;
+            let gateway = Gateway::start(config).await.map_err(upstreams::sentence)?;
             Ok(Box::new(Proxy { gateway, joined }) as Box<dyn RunningProxy>)
         }
         .boxed()

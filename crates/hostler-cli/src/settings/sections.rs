@@ -199,6 +199,11 @@ impl Sections<'_> {
         for (model, value) in table(value, origin)? {
             let model_name = model.get_ref().to_string();
             let origin = format!("{}: `prices.{model_name}`", (self.at)(model.span().start));
+            let begins = model_name.strip_suffix('*').unwrap_or(&model_name);
+            if begins.trim().is_empty() || begins.contains('*') {
+                let expected = "named by a model's id, or by the beginning of one and a `*`".to_owned();
+                return Err(SettingsError::Invalid { origin, expected });
+            }
             let (mut input, mut output, mut cache_read, mut cache_write) = (None, None, None, None);
             for field in self.fields(table(value, &origin)?, &format!("prices.{model_name}")) {
                 match field.name {

@@ -276,6 +276,10 @@ fn a_wrong_value_is_refused_with_file_line_and_key() {
             "[prices.m]\ninput = 1",
             "line 1: `prices.m` must be a table with `input` and `output`, in dollars per million tokens.",
         ),
+        (
+            "[prices.'a*b']\ninput = 1\noutput = 1",
+            "line 1: `prices.a*b` must be named by a model's id, or by the beginning of one and a `*`.",
+        ),
         ("credential-store = 'cloud'", "line 1: `credential-store` must be auto, keyring or file."),
     ] {
         let error = check(&[], &[], file).unwrap_err();

@@ -115,6 +115,29 @@ async fn a_stream_goes_on_at_the_upstream_that_it_began_with() {
     assert!(log.contains(" upstream=toy status=200"), "{log}");
 }
 
+#[tokio::test]
+async fn limits_are_enforced_at_once_changed_by_the_file_and_kept_across_restarts() {
+    let home = Home::new();
+    let limited = |count: u32| format!("upstream = 'scripted'\n[limits]\nday-requests = {count}\n");
+    let proxy = start(&home, &limited(2)).await;
+    proxy.answer("m", "one").await;
+    proxy.answer("m", "two").await;
+    let (status, body) = proxy.ask("m", "three", false).await;
+    assert!(status == 429 && body.contains("rate_limit_error"), "{status} {body}");
+    std::fs::write(config(&home), limited(3)).unwrap();
+    proxy.said("was read anew", 1).await;
+    proxy.answer("m", "three").await;
+    assert_eq!(proxy.ask("m", "four", false).await.0, 429);
+    proxy.stop().await;
+
+    let proxy = start(&home, &limited(3)).await;
+    assert_eq!(proxy.ask("m", "four", false).await.0, 429, "what was used before the restart counts");
+    std::fs::write(config(&home), "upstream = 'scripted'\n").unwrap();
+    proxy.said("was read anew", 1).await;
+    proxy.answer("m", "four").await;
+    proxy.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_agents_of_a_running_host_follow_the_file_and_do_not_see_the_keys() {
     for build in BUILDS {

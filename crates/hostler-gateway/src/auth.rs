@@ -19,6 +19,11 @@ impl Nonce {
         Ok(Self(hex.into()))
     }
 
+    /// The nonce itself.
+    pub(crate) fn secret(&self) -> &SecretString {
+        &self.0
+    }
+
     /// The bearer for an id.
     pub(crate) fn bearer(&self, id: &str) -> SecretString {
         format!("{}.{id}", self.0.expose_secret()).into()

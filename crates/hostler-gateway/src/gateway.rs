@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use secrecy::SecretString;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -144,7 +145,7 @@ impl Gateway {
             registry: Arc::new(Registry::new(config.accept_unregistered, Arc::clone(&desk), stop.clone())),
             offers: RwLock::new(Arc::new(offers)),
             model_cache,
-            allowed_betas: config.allowed_betas,
+            allowed_betas: RwLock::new(config.allowed_betas.into()),
             desk,
             prices: RwLock::new(config.prices),
             observer: config.observer,
@@ -172,6 +173,12 @@ impl Gateway {
         format!("http://{}", self.address)
     }
 
+    /// What stands before the dot of every bearer. Where unregistered callers are served, any id may follow it.
+    #[must_use]
+    pub fn nonce(&self) -> &SecretString {
+        self.shared.nonce.secret()
+    }
+
     /// What a model id that a person chose means for an agent: which upstream, which id, what that upstream can do.
     #[must_use]
     pub fn choose(&self, model: &str) -> Choice {
@@ -196,6 +203,11 @@ impl Gateway {
         let mut offers = self.shared.offers.write().unwrap_or_else(PoisonError::into_inner);
         let new = Offers::new(upstreams, Some(&offers));
         *offers = Arc::new(new);
+    }
+
+    /// Exchanges the betas that are told to upstreams which take only some.
+    pub fn allow_betas(&self, allowed: Vec<String>) {
+        *self.shared.allowed_betas.write().unwrap_or_else(PoisonError::into_inner) = allowed.into();
     }
 
     /// The models that are known to be on offer, the default upstream's first; never empty.
@@ -316,7 +328,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Arc<Registry>,
     offers: RwLock<Arc<Offers>>,
     model_cache: Option<ModelCache>,
-    pub(crate) allowed_betas: Vec<String>,
+    allowed_betas: RwLock<Arc<[String]>>,
     pub(crate) desk: Arc<Desk>,
     prices: RwLock<Prices>,
     pub(crate) observer: Option<Arc<dyn RequestObserver>>,
@@ -332,6 +344,11 @@ impl Shared {
     /// The upstreams as they are now.
     pub(crate) fn offers(&self) -> Arc<Offers> {
         Arc::clone(&self.offers.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The betas that upstreams which take only some are told.
+    pub(crate) fn allowed_betas(&self) -> Arc<[String]> {
+        Arc::clone(&self.allowed_betas.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What the tokens of a model cost, if anybody knows.

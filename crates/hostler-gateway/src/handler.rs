@@ -140,7 +140,7 @@ async fn route(
         Err(error) => return Err(refused(holder, offer, error)),
     };
     passage.routed(&offer.name, &model);
-    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas);
+    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas());
     let call = UpstreamCall {
         body: envelope.with_model(body, &model),
         model,

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, stream};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -33,6 +33,9 @@ pub(crate) type ResponseBody = Either<Full<Bytes>, Relay>;
 
 /// What a client is told whose lease ended under its request.
 pub(crate) const ENDED: &str = "The gateway is stopping or the agent's registration has ended.";
+
+/// Tells clients whether another try makes sense.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// A stream in mid-flight, as a response body.
 pub(crate) struct Relay {
@@ -209,7 +212,11 @@ pub(crate) fn refusal(failure: UpstreamError) -> ApiError {
             let body = if is_envelope { body } else { error::envelope(kind, &message) };
             ApiError::passed_on(status, headers, body)
         }
-        UpstreamError::NoCredential { .. } => ApiError::new(kind, &message),
+        UpstreamError::NoCredential { .. } => {
+            // Agents try a 401 again and again; this one stays until a person does something, and says what.
+            let headers = HeaderMap::from_iter([(SHOULD_RETRY, HeaderValue::from_static("false"))]);
+            ApiError::passed_on(StatusCode::UNAUTHORIZED, headers, error::envelope(kind, &message))
+        }
         UpstreamError::TimedOut => ApiError::with_status(StatusCode::GATEWAY_TIMEOUT, kind, &message),
         UpstreamError::Internal { .. } => ApiError::with_status(StatusCode::INTERNAL_SERVER_ERROR, kind, &message),
         UpstreamError::Unreachable { .. } | UpstreamError::BrokenOff { .. } | UpstreamError::Unintelligible { .. } => {

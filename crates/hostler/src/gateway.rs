@@ -3,19 +3,11 @@
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream, StreamExt as _};
-use hostler_cli::{HostOptions, LaunchError, UpstreamChoice};
 use hostler_driver::Endpoint;
 use hostler_engine::{
     Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent,
 };
-use hostler_gateway::{
-    AnthropicConfig, AnthropicUpstream, Budget, Choice, Dollars, FixedCredential, Gateway, Measure, Reached, Scope,
-    ScriptedUpstream, SessionStatus, Upstream,
-};
-use url::Url;
-
-/// Where the Messages API is when nobody says otherwise.
-const ANTHROPIC: &str = "https://api.anthropic.com";
+use hostler_gateway::{Budget, Choice, Dollars, Gateway, Measure, Reached, Scope, SessionStatus};
 
 /// The gateway as the engine wants it.
 pub(crate) struct Port(pub(crate) Arc<Gateway>);
@@ -99,25 +91,5 @@ fn reached(reached: &Reached) -> LimitReached {
         allowed: reached.allowed,
         sentence: reached.to_string(),
         advice: reached.advice().to_owned(),
-    }
-}
-
-/// The upstream that the options name.
-pub(crate) fn upstream(options: &HostOptions) -> Result<Arc<dyn Upstream>, LaunchError> {
-    match options.upstream {
-        UpstreamChoice::Scripted => Ok(Arc::new(ScriptedUpstream)),
-        UpstreamChoice::Anthropic => {
-            let url = options.upstream_url.as_deref().unwrap_or(ANTHROPIC);
-            let base_url = Url::parse(url)
-                .ok()
-                .filter(|url| matches!(url.scheme(), "http" | "https"))
-                .ok_or_else(|| LaunchError::Other(format!("{url:?} is not an http address; check --upstream-url.")))?;
-            let credential = Arc::new(FixedCredential(options.upstream_key.clone()));
-            Ok(Arc::new(AnthropicUpstream::new(AnthropicConfig { credential, ..AnthropicConfig::new(base_url) })))
-        }
-        other @ (UpstreamChoice::Copilot | UpstreamChoice::OpenAi) => {
-            let sentence = format!("The {other} upstream is not there yet; use anthropic or scripted.");
-            Err(LaunchError::Other(sentence))
-        }
     }
 }

@@ -130,7 +130,7 @@ async fn without_a_client_id_there_is_a_sentence_and_no_call() {
         let config = DeviceLoginConfig { client_id, ..stand_in.login_config() };
         let refused = device_login_by(&*TestClock::new(), &config, |_| panic!("there is no code")).await.unwrap_err();
         assert_eq!(refused, LoginError::NoClientId);
-        assert!(refused.to_string().contains("set client_id of the copilot upstream"), "{refused}");
+        assert!(refused.to_string().contains("set client-id of the copilot upstream"), "{refused}");
     }
     assert_eq!(stand_in.count(DEVICE_CODE), 0);
 }

@@ -74,12 +74,12 @@ pub struct DeviceCode {
 pub enum LoginError {
     /// There is no client id.
     #[error(
-        "no OAuth client id is configured for signing in to GitHub: set client_id of the copilot upstream \
+        "no OAuth client id is configured for signing in to GitHub: set client-id of the copilot upstream \
          to that of an OAuth application with device flow, or set GITHUB_TOKEN instead"
     )]
     NoClientId,
     /// GitHub does not know the client id.
-    #[error("GitHub does not know the client id {client_id:?}, or not for signing in by a code; check client_id")]
+    #[error("GitHub does not know the client id {client_id:?}, or not for signing in by a code; check client-id")]
     UnknownClient {
         /// The client id.
         client_id: String,

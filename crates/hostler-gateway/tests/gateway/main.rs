@@ -4,6 +4,7 @@
 mod anthropic;
 mod auth;
 mod cancellation;
+mod chunking;
 mod docs;
 mod requests;
 mod scripted;

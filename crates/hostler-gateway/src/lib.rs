@@ -18,6 +18,9 @@ mod catalogue;
 mod credential;
 mod envelope;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod handler;
 mod lease;

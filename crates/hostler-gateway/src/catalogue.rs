@@ -40,12 +40,13 @@ pub(crate) struct ModelList {
 #[derive(Clone)]
 struct Known {
     models: Arc<[UpstreamModel]>,
-    since: Instant,
+    /// Absent for a list that an earlier run knew.
+    since: Option<Instant>,
 }
 
 impl Known {
     fn younger_than(&self, age: Duration) -> bool {
-        self.since.elapsed() < age
+        self.since.is_some_and(|since| since.elapsed() < age)
     }
 }
 
@@ -53,6 +54,11 @@ impl ModelList {
     /// What is known, however old.
     pub(crate) fn known(&self) -> Option<Arc<[UpstreamModel]>> {
         self.read().map(|known| known.models)
+    }
+
+    /// What an earlier run knew.
+    pub(crate) fn remember(&self, models: Vec<UpstreamModel>) {
+        self.write(Known { models: models.into(), since: None });
     }
 
     /// The list, asked for if none is known or the one that is known is old.
@@ -83,7 +89,7 @@ impl ModelList {
         }
         let models = tokio::time::timeout(PATIENCE, upstream.models()).await.map_err(|_| UpstreamError::TimedOut)??;
         let models: Arc<[UpstreamModel]> = models.into();
-        self.write(Known { models: Arc::clone(&models), since: Instant::now() });
+        self.write(Known { models: Arc::clone(&models), since: Some(Instant::now()) });
         Ok(models)
     }
 

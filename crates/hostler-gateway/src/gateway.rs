@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -14,9 +15,11 @@ use crate::auth::Nonce;
 use crate::betas::ALLOWED_BETAS;
 use crate::catalogue::Model;
 use crate::lease::{Lease, Registration, Registry};
+use crate::metrics::Metrics;
+use crate::model_cache::ModelCache;
 use crate::observe::RequestObserver;
 use crate::server;
-use crate::upstreams::{Offers, Upstreams};
+use crate::upstreams::{self, Offers, Upstreams};
 
 /// How a gateway is set up.
 pub struct GatewayConfig {
@@ -28,8 +31,12 @@ pub struct GatewayConfig {
     pub listen: SocketAddr,
     /// Whether a bearer with the right nonce but an unknown id is served. Inside the host it is not.
     pub accept_unregistered: bool,
-    /// Is shown every authenticated request.
+    /// Is shown every authenticated request, and told what became of all.
     pub observer: Option<Arc<dyn RequestObserver>>,
+    /// Where what is known is kept from one run to the next; it exists. Absent: nowhere.
+    pub dir: Option<PathBuf>,
+    /// Whether `GET /metrics` and `GET /healthz` are answered, to anybody who can connect.
+    pub diagnostics: bool,
 }
 
 impl GatewayConfig {
@@ -42,6 +49,8 @@ impl GatewayConfig {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             accept_unregistered: false,
             observer: None,
+            dir: None,
+            diagnostics: false,
         }
     }
 }
@@ -53,8 +62,19 @@ impl fmt::Debug for GatewayConfig {
             .field("listen", &self.listen)
             .field("accept_unregistered", &self.accept_unregistered)
             .field("observer", &self.observer.is_some())
-            .finish()
+            .finish_non_exhaustive()
     }
+}
+
+/// What a chosen model means for an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// The upstream that the id names, for the agent's [`Lease`].
+    pub upstream: Option<String>,
+    /// The id without the upstream's name: agents derive thinking and limits from it.
+    pub model: String,
+    /// Whether the agent's web searches can be served.
+    pub searches_the_web: bool,
 }
 
 /// Why a gateway did not start.
@@ -91,12 +111,20 @@ impl Gateway {
         let listener = TcpListener::bind(config.listen).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let stop = CancellationToken::new();
+        let offers = Offers::new(config.upstreams, None);
+        let model_cache = config.dir.as_deref().map(ModelCache::new);
+        if let Some(cache) = &model_cache {
+            cache.recall(&offers);
+        }
         let shared = Arc::new(Shared {
             nonce,
             registry: Arc::new(Registry::new(config.accept_unregistered, stop.clone())),
-            offers: RwLock::new(Arc::new(Offers::new(config.upstreams, None))),
+            offers: RwLock::new(Arc::new(offers)),
+            model_cache,
             allowed_betas: config.allowed_betas,
             observer: config.observer,
+            metrics: Metrics::default(),
+            diagnostics: config.diagnostics,
             stop,
             in_flight: watch::Sender::new(0),
             taken: AtomicU64::new(0),
@@ -119,6 +147,19 @@ impl Gateway {
         format!("http://{}", self.address)
     }
 
+    /// What a model id that a person chose means for an agent: which upstream, which id, what that upstream can do.
+    #[must_use]
+    pub fn choose(&self, model: &str) -> Choice {
+        let offers = self.shared.offers();
+        let (name, id) = upstreams::split(model).map_or((None, model), |(name, id)| (Some(name), id));
+        let offer = name.map_or_else(|| offers.all().first(), |name| offers.named(name));
+        Choice {
+            upstream: name.map(str::to_owned),
+            model: id.to_owned(),
+            searches_the_web: offer.is_some_and(|offer| offer.upstream.searches_the_web()),
+        }
+    }
+
     /// Mints a bearer for one agent process.
     #[must_use = "dropping the registration revokes its bearer"]
     pub fn register(&self, lease: Lease) -> Registration {
@@ -128,7 +169,8 @@ impl Gateway {
     /// Exchanges the upstreams. Requests that run stay with the upstream that they began with.
     pub fn reconfigure(&self, upstreams: Upstreams) {
         let mut offers = self.shared.offers.write().unwrap_or_else(PoisonError::into_inner);
-        *offers = Arc::new(Offers::new(upstreams, Some(&offers)));
+        let new = Offers::new(upstreams, Some(&offers));
+        *offers = Arc::new(new);
     }
 
     /// The models that are known to be on offer, the default upstream's first; never empty.
@@ -139,9 +181,7 @@ impl Gateway {
 
     /// Asks all upstreams for their models; those that do not answer keep what is known about them.
     pub async fn refresh_models(&self) -> Vec<Model> {
-        let offers = self.shared.offers();
-        offers.fetch_models().await;
-        offers.known_models(None)
+        self.shared.fetch_models().await.known_models(None)
     }
 
     /// How many requests are being answered at this moment, streams included.
@@ -187,8 +227,11 @@ pub(crate) struct Shared {
     pub(crate) nonce: Nonce,
     pub(crate) registry: Arc<Registry>,
     offers: RwLock<Arc<Offers>>,
+    model_cache: Option<ModelCache>,
     pub(crate) allowed_betas: Vec<String>,
     pub(crate) observer: Option<Arc<dyn RequestObserver>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) diagnostics: bool,
     pub(crate) stop: CancellationToken,
     pub(crate) in_flight: watch::Sender<usize>,
     /// Requests that were taken on since the start.
@@ -201,19 +244,25 @@ impl Shared {
         Arc::clone(&self.offers.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a request in; it is counted out when the guard is dropped.
-    pub(crate) fn count_in(&self) -> InFlight {
+    /// Asks all upstreams for their models, and remembers what they said.
+    pub(crate) async fn fetch_models(self: &Arc<Self>) -> Arc<Offers> {
+        let offers = self.offers();
+        offers.fetch_models().await;
+        if self.model_cache.is_some() {
+            let (shared, known) = (Arc::clone(self), Arc::clone(&offers));
+            let kept = tokio::task::spawn_blocking(move || shared.model_cache.as_ref().map(|cache| cache.keep(&known)));
+            // It fails only if it panics or the runtime ends.
+            let _ = kept.await;
+        }
+        offers
+    }
+
+    pub(crate) fn count_in(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         self.in_flight.send_modify(|count| *count += 1);
-        InFlight(self.in_flight.clone())
     }
-}
 
-/// A request that is being answered.
-pub(crate) struct InFlight(watch::Sender<usize>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.send_modify(|count| *count -= 1);
+    pub(crate) fn count_out(&self) {
+        self.in_flight.send_modify(|count| *count -= 1);
     }
 }

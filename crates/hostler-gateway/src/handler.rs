@@ -17,6 +17,7 @@ use crate::lease::Holder;
 use crate::model_id;
 use crate::models;
 use crate::observe::{self, ObservedRequest};
+use crate::passage::Passage;
 use crate::relay::{self, Relay, ResponseBody};
 use crate::upstream::{AnswerBody, UpstreamCall, UpstreamError};
 use crate::upstreams::{Offer, Resolved};
@@ -28,22 +29,42 @@ const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// Answers any request; failures are answers too.
-pub(crate) async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<ResponseBody> {
+pub(crate) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
-    if parts.uri.path() == "/" && matches!(parts.method, Method::GET | Method::HEAD) {
-        return Response::new(Either::Left(Full::new(Bytes::from_static(b"Hostler gateway\n"))));
+    if let Some(text) = public(shared, &parts) {
+        return Response::new(Either::Left(Full::new(text)));
     }
+    let mut passage = Passage::begin(Arc::clone(shared), &parts.method, parts.uri.path());
     let answered = match authenticate(shared, &parts.headers) {
-        Ok(holder) => answer_caller(shared, &holder, &parts, body).await,
+        Ok(holder) => {
+            passage.authenticated(&holder.id);
+            let answering = answer_caller(shared, &holder, &parts, body, &mut passage);
+            // Dropping the call is what cancels it upstream, here as when the client leaves.
+            holder.ended.run_until_cancelled(answering).await.unwrap_or_else(|| Err(ended()))
+        }
         Err(refused) => {
             discard(body).await;
             Err(refused)
         }
     };
-    answered.unwrap_or_else(|error| {
+    let response = answered.unwrap_or_else(|error| {
         tracing::debug!(method = %parts.method, path = parts.uri.path(), status = %error.status(), "a request failed");
         error.into_response()
-    })
+    });
+    passage.answered(response.status());
+    response
+}
+
+/// What anybody is told who can connect.
+fn public(shared: &Shared, parts: &Parts) -> Option<Bytes> {
+    match (&parts.method, parts.uri.path()) {
+        (&Method::GET | &Method::HEAD, "/") => Some(Bytes::from_static(b"Hostler gateway\n")),
+        (&Method::GET, "/healthz") if shared.diagnostics => Some(Bytes::from_static(b"ok\n")),
+        (&Method::GET, "/metrics") if shared.diagnostics => {
+            Some(shared.metrics.text(*shared.in_flight.borrow()).into())
+        }
+        _ => None,
+    }
 }
 
 fn authenticate(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Holder>, ApiError> {
@@ -57,10 +78,11 @@ fn authenticate(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Holder>, Api
 }
 
 async fn answer_caller(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     holder: &Arc<Holder>,
     parts: &Parts,
     body: Incoming,
+    passage: &mut Passage,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let body = read(body).await?;
     if let Some(observer) = &shared.observer {
@@ -74,8 +96,8 @@ async fn answer_caller(
     }
     let path = parts.uri.path();
     match (&parts.method, path) {
-        (&Method::POST, "/v1/messages") => messages(shared, holder, parts, body).await,
-        (&Method::POST, "/v1/messages/count_tokens") => count_tokens(shared, holder, parts, body).await,
+        (&Method::POST, "/v1/messages") => messages(shared, holder, parts, body, passage).await,
+        (&Method::POST, "/v1/messages/count_tokens") => count_tokens(shared, holder, parts, body, passage).await,
         (&Method::GET, "/v1/models") => models::list(shared, holder).await,
         (&Method::GET, _) if let Some(id) = path.strip_prefix("/v1/models/") => models::one(shared, holder, id).await,
         (method, path) => {
@@ -95,11 +117,19 @@ struct Routed {
 }
 
 /// Chooses the upstream, and puts the request into the words that it knows.
-async fn route(shared: &Shared, holder: &Holder, parts: &Parts, body: Bytes) -> Result<Routed, ApiError> {
+async fn route(
+    shared: &Shared,
+    holder: &Holder,
+    parts: &Parts,
+    body: Bytes,
+    passage: &mut Passage,
+) -> Result<Routed, ApiError> {
     let envelope = RequestEnvelope::read(&body)?;
+    passage.taken_on();
     let offers = shared.offers();
     let own = holder.lease.as_ref().and_then(|lease| lease.upstream.as_deref());
     let (offer, asked) = offers.route(own, &envelope.model)?;
+    passage.routed(&offer.name, asked);
     let model = match offer.resolve(asked).await {
         Ok(Resolved::Model(model)) => model,
         Ok(Resolved::Unknown) => {
@@ -108,6 +138,7 @@ async fn route(shared: &Shared, holder: &Holder, parts: &Parts, body: Bytes) -> 
         }
         Err(error) => return Err(refused(holder, offer, error)),
     };
+    passage.routed(&offer.name, &model);
     let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas);
     let call = UpstreamCall {
         body: envelope.with_model(body, &model),
@@ -126,28 +157,25 @@ async fn messages(
     holder: &Arc<Holder>,
     parts: &Parts,
     body: Bytes,
+    passage: &mut Passage,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let in_flight = shared.count_in();
-    let answering = async {
-        let Routed { offer, call } = route(shared, holder, parts, body).await?;
-        let mut meter = Meter::start(Arc::clone(holder));
-        let failed = |error| refused(holder, &offer, error);
-        let answer = offer.upstream.messages(call).await.map_err(failed)?;
-        let body = match answer.body {
-            AnswerBody::Whole(body) => {
-                meter.see_body(&body);
-                Either::Left(Full::new(envelope::renamed(&body, model_id::agent_form).unwrap_or(body)))
-            }
-            AnswerBody::Events(events) => {
-                let upstream = Arc::clone(&offer.upstream);
-                let relay = Relay::begin(events, upstream, meter, holder.ended.clone(), in_flight).await;
-                Either::Right(relay.map_err(failed)?)
-            }
-        };
-        Ok(respond(answer.headers, body))
+    let Routed { offer, call } = route(shared, holder, parts, body, passage).await?;
+    let mut meter = Meter::start(Arc::clone(holder));
+    let failed = |error| refused(holder, &offer, error);
+    let answer = offer.upstream.messages(call).await.map_err(failed)?;
+    let body = match answer.body {
+        AnswerBody::Whole(body) => {
+            meter.see_body(&body);
+            passage.used(meter.tokens());
+            Either::Left(Full::new(envelope::renamed(&body, model_id::agent_form).unwrap_or(body)))
+        }
+        AnswerBody::Events(events) => {
+            let upstream = Arc::clone(&offer.upstream);
+            let relay = Relay::begin(events, upstream, meter, holder.ended.clone(), passage).await;
+            Either::Right(relay.map_err(failed)?)
+        }
     };
-    // Dropping the call is what cancels it upstream, here as when the client leaves.
-    holder.ended.run_until_cancelled(answering).await.unwrap_or_else(|| Err(ended()))
+    Ok(respond(answer.headers, body))
 }
 
 /// `POST /v1/messages/count_tokens`.
@@ -156,21 +184,18 @@ async fn count_tokens(
     holder: &Arc<Holder>,
     parts: &Parts,
     body: Bytes,
+    passage: &mut Passage,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let _in_flight = shared.count_in();
-    let answering = async {
-        let Routed { offer, call } = route(shared, holder, parts, body).await?;
-        let call = UpstreamCall { stream: false, ..call };
-        let answer = offer.upstream.count_tokens(call).await.map_err(|error| refused(holder, &offer, error))?;
-        match answer.body {
-            AnswerBody::Whole(body) => Ok(respond(answer.headers, Either::Left(Full::new(body)))),
-            AnswerBody::Events(_) => {
-                let reason = "a count was asked for and a stream came".to_owned();
-                Err(refused(holder, &offer, UpstreamError::Unintelligible { reason }))
-            }
+    let Routed { offer, call } = route(shared, holder, parts, body, passage).await?;
+    let call = UpstreamCall { stream: false, ..call };
+    let answer = offer.upstream.count_tokens(call).await.map_err(|error| refused(holder, &offer, error))?;
+    match answer.body {
+        AnswerBody::Whole(body) => Ok(respond(answer.headers, Either::Left(Full::new(body)))),
+        AnswerBody::Events(_) => {
+            let reason = "a count was asked for and a stream came".to_owned();
+            Err(refused(holder, &offer, UpstreamError::Unintelligible { reason }))
         }
-    };
-    holder.ended.run_until_cancelled(answering).await.unwrap_or_else(|| Err(ended()))
+    }
 }
 
 fn respond(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {

@@ -1,5 +1,7 @@
 //! `GET /v1/models` and `GET /v1/models/{id}`: the merged catalogue in the shape of the Messages API.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderValue, Response, header};
 use http_body_util::{Either, Full};
@@ -51,7 +53,7 @@ impl<'a> Listed<'a> {
 }
 
 /// All models.
-pub(crate) async fn list(shared: &Shared, holder: &Holder) -> Result<Response<ResponseBody>, ApiError> {
+pub(crate) async fn list(shared: &Arc<Shared>, holder: &Holder) -> Result<Response<ResponseBody>, ApiError> {
     let models = known(shared, holder).await;
     let page = Page {
         has_more: false,
@@ -63,7 +65,7 @@ pub(crate) async fn list(shared: &Shared, holder: &Holder) -> Result<Response<Re
 }
 
 /// One of them, by an id of any form.
-pub(crate) async fn one(shared: &Shared, holder: &Holder, id: &str) -> Result<Response<ResponseBody>, ApiError> {
+pub(crate) async fn one(shared: &Arc<Shared>, holder: &Holder, id: &str) -> Result<Response<ResponseBody>, ApiError> {
     let id = percent_decode_str(id).decode_utf8_lossy();
     let id = id.as_ref();
     let models = known(shared, holder).await;
@@ -80,10 +82,9 @@ pub(crate) async fn one(shared: &Shared, holder: &Holder, id: &str) -> Result<Re
     }
 }
 
-async fn known(shared: &Shared, holder: &Holder) -> Vec<Model> {
-    let offers = shared.offers();
+async fn known(shared: &Arc<Shared>, holder: &Holder) -> Vec<Model> {
     // The lists are asked for here, where a client waits for them, and nowhere on the way of a message.
-    offers.fetch_models().await;
+    let offers = shared.fetch_models().await;
     offers.known_models(holder.lease.as_ref().and_then(|lease| lease.upstream.as_deref()))
 }
 

@@ -1,17 +1,76 @@
-//! A window on what agents send, for tests and diagnostics.
+//! A window on what agents send and what becomes of it, for tests and diagnostics.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, header};
 use tokio::sync::watch;
 
+use crate::usage::TokenCounts;
+
 /// Is shown every authenticated request, before it is routed. Called on the request's path: be quick.
 pub trait RequestObserver: Send + Sync {
     /// Takes one request.
     fn observe(&self, request: ObservedRequest);
+
+    /// Is told when a request is over, also one that was not authenticated.
+    fn finished(&self, request: &FinishedRequest) {
+        let _ = request;
+    }
+}
+
+/// What became of a request. Holds nothing of its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedRequest {
+    /// The id of the lease that the bearer carried; absent if the request was not authenticated.
+    pub lease: Option<String>,
+    /// The method, such as `POST`.
+    pub method: String,
+    /// The path without its query.
+    pub path: String,
+    /// The model that the upstream was asked for, once that was known.
+    pub model: Option<String>,
+    /// The upstream that was chosen, once that was known.
+    pub upstream: Option<String>,
+    /// The status of the answer; absent if the client left before there was one.
+    pub status: Option<u16>,
+    /// From the request to its end.
+    pub duration: Duration,
+    /// From the request to the first event, for streams.
+    pub first_event: Option<Duration>,
+    /// The tokens that were counted.
+    pub tokens: TokenCounts,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// With a whole answer.
+    Answered,
+    /// With an error in its place.
+    Refused,
+    /// With an error in the middle of its stream.
+    BrokenOff,
+    /// The client did not wait for the end.
+    ClientLeft,
+}
+
+impl Ending {
+    /// In a word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Refused => "refused",
+            Self::BrokenOff => "broken-off",
+            Self::ClientLeft => "client-left",
+        }
+    }
 }
 
 /// A request as the gateway received it, with credentials replaced.

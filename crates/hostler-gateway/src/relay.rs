@@ -21,8 +21,9 @@ use uuid::Uuid;
 
 use crate::envelope;
 use crate::error::{self, ApiError, ErrorKind};
-use crate::gateway::InFlight;
 use crate::model_id;
+use crate::observe::Ending;
+use crate::passage::Passage;
 use crate::sse::{self, EventSplitter};
 use crate::upstream::{EventBytes, Refusal, Upstream, UpstreamError};
 use crate::usage::Meter;
@@ -41,7 +42,7 @@ pub(crate) struct Relay {
     ready: Bytes,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
     over: bool,
-    _in_flight: InFlight,
+    passage: Passage,
 }
 
 impl Relay {
@@ -51,7 +52,7 @@ impl Relay {
         upstream: Arc<dyn Upstream>,
         meter: Meter,
         ended: CancellationToken,
-        in_flight: InFlight,
+        passage: &mut Passage,
     ) -> Result<Self, UpstreamError> {
         let mut watch = Watch::new(upstream, meter);
         let mut ready = BytesMut::new();
@@ -67,7 +68,9 @@ impl Relay {
             let status = ErrorKind::status_of_name(&kind);
             return Err(UpstreamError::from(Refusal { status, headers: HeaderMap::new(), body }));
         }
-        Ok(Self { events, watch, ready, ended: Box::pin(ended.cancelled_owned()), over: false, _in_flight: in_flight })
+        passage.streaming();
+        let passage = passage.hand_over();
+        Ok(Self { events, watch, ready, ended: Box::pin(ended.cancelled_owned()), over: false, passage })
     }
 
     /// Ends the stream, with an `error` event unless its last event has passed already. The upstream is let go at
@@ -76,9 +79,16 @@ impl Relay {
         self.over = true;
         self.events = stream::empty().boxed();
         if !self.watch.finished {
+            self.watch.failed = true;
             let (kind, message) = why();
             self.ready = error::event(kind, &message);
         }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.passage.used(self.watch.meter.tokens());
     }
 }
 
@@ -93,6 +103,8 @@ impl Body for Relay {
                 return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
             }
             if this.over {
+                let ending = if this.watch.failed { Ending::BrokenOff } else { Ending::Answered };
+                this.passage.streamed(ending);
                 return Poll::Ready(None);
             }
             if this.ended.as_mut().poll(cx).is_ready() {
@@ -128,19 +140,29 @@ struct Watch {
     begun: bool,
     /// The event that ends a stream has passed.
     finished: bool,
+    /// An error has passed, or was put in the place of the end.
+    failed: bool,
     /// The data of an `error` event that was the very first one.
     early_error: Option<Bytes>,
 }
 
 impl Watch {
     fn new(upstream: Arc<dyn Upstream>, meter: Meter) -> Self {
-        Self { splitter: EventSplitter::default(), upstream, meter, begun: false, finished: false, early_error: None }
+        Self {
+            splitter: EventSplitter::default(),
+            upstream,
+            meter,
+            begun: false,
+            finished: false,
+            failed: false,
+            early_error: None,
+        }
     }
 
     /// Gives back the bytes that may be passed on: whole events only, and no error that quotes the credential.
     fn pass(&mut self, chunk: Bytes) -> Result<Bytes, UpstreamError> {
-        let Self { splitter, upstream, meter, begun, finished, early_error } = self;
-        let mut failed = false;
+        let Self { splitter, upstream, meter, begun, finished, failed, early_error } = self;
+        let failed_before = *failed;
         let mut at = 0;
         let mut renamed: Option<(Range<usize>, Bytes)> = None;
         let whole = splitter.push(chunk, |event| {
@@ -156,7 +178,7 @@ impl Watch {
                 b"message_delta" => meter.see_delta(event),
                 b"message_stop" => *finished = true,
                 b"error" => {
-                    (*finished, failed) = (true, true);
+                    (*finished, *failed) = (true, true);
                     if !*begun {
                         *early_error = Some(upstream.redact(Bytes::copy_from_slice(&event.data())));
                     }
@@ -173,7 +195,7 @@ impl Watch {
             }
             None => whole,
         };
-        Ok(if failed { upstream.redact(whole) } else { whole })
+        Ok(if *failed && !failed_before { upstream.redact(whole) } else { whole })
     }
 }
 

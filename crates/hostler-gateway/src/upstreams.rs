@@ -92,6 +92,10 @@ impl Offers {
         Self(upstreams.0.into_iter().map(offer).collect())
     }
 
+    pub(crate) fn all(&self) -> &[Arc<Offer>] {
+        &self.0
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<&Arc<Offer>> {
         self.0.iter().find(|offer| offer.name == name)
     }
@@ -117,7 +121,7 @@ impl Offers {
     pub(crate) async fn fetch_models(&self) {
         let asking = self.0.iter().map(|offer| async move {
             if let Err(error) = offer.models.fetched(&*offer.upstream).await {
-                tracing::warn!(upstream = offer.name, %error, "the upstream's models are not known");
+                tracing::info!(upstream = offer.name, %error, "the upstream's models are not known");
             }
         });
         futures::future::join_all(asking).await;

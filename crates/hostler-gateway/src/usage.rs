@@ -22,6 +22,32 @@ pub struct UsageTotals {
     pub cache_write_tokens: u64,
 }
 
+/// The tokens of one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TokenCounts {
+    /// Read without a cache.
+    pub input: u64,
+    /// Written by the model.
+    pub output: u64,
+    /// Read from the prompt cache.
+    pub cache_read: u64,
+    /// Written to the prompt cache.
+    pub cache_write: u64,
+}
+
+impl TokenCounts {
+    /// Each count with its name.
+    #[must_use]
+    pub fn by_kind(self) -> [(&'static str, u64); 4] {
+        [
+            ("input", self.input),
+            ("output", self.output),
+            ("cache-read", self.cache_read),
+            ("cache-write", self.cache_write),
+        ]
+    }
+}
+
 /// The totals of one lease, added to by all of its requests.
 #[derive(Debug, Default)]
 pub(crate) struct UsageCell(Mutex<UsageTotals>);
@@ -44,6 +70,16 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// What this request has used so far.
+    pub(crate) fn tokens(&self) -> TokenCounts {
+        TokenCounts {
+            input: self.reported.input_tokens.unwrap_or(0),
+            output: self.reported.output_tokens.unwrap_or(0),
+            cache_read: self.reported.cache_read_input_tokens.unwrap_or(0),
+            cache_write: self.reported.cache_creation_input_tokens.unwrap_or(0),
+        }
+    }
+
     /// Starts the meter of a request that is about to be sent to the upstream.
     pub(crate) fn start(holder: Arc<Holder>) -> Self {
         holder.usage.change(|totals| totals.requests += 1);

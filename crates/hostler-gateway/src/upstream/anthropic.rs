@@ -191,6 +191,10 @@ impl Upstream for AnthropicUpstream {
         self.list().boxed()
     }
 
+    fn searches_the_web(&self) -> bool {
+        true
+    }
+
     fn redact(&self, text: Bytes) -> Bytes {
         match self.credential.current() {
             Ok(Some(secret)) => super::redact(text, &secret),

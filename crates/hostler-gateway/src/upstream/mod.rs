@@ -8,6 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
 
 use crate::credential::CredentialError;
 use crate::error::{self, ErrorKind};
@@ -42,6 +43,11 @@ pub trait Upstream: Send + Sync {
 
     /// The models that it serves, under its own ids.
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>>;
+
+    /// Whether it runs the web searches that a request lets the model make.
+    fn searches_the_web(&self) -> bool {
+        false
+    }
 
     /// Takes the upstream's credential out of what it says about an error.
     fn redact(&self, text: Bytes) -> Bytes {
@@ -81,7 +87,7 @@ pub enum UnknownModels {
 }
 
 /// A model as its upstream lists it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamModel {
     /// The upstream's own id.
     pub id: String,

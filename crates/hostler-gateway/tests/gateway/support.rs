@@ -43,8 +43,12 @@ impl Fixture {
     }
 
     pub(crate) async fn with(upstream: Arc<dyn Upstream>) -> Self {
+        Self::of(Upstreams::only(upstream)).await
+    }
+
+    pub(crate) async fn of(upstreams: Upstreams) -> Self {
         let log = Arc::new(RequestLog::with_capacity(8));
-        let config = GatewayConfig { observer: Some(log.clone()), ..GatewayConfig::new(Upstreams::only(upstream)) };
+        let config = GatewayConfig { observer: Some(log.clone()), ..GatewayConfig::new(upstreams) };
         let gateway = Gateway::start(config).await.unwrap();
         let registration = gateway.register(lease());
         Self { gateway, registration, log, client: client() }

@@ -1,0 +1,78 @@
+//! The upstreams' lists of models, remembered from one run to the next: a client that connects right after the start
+//! sees the models at once, also without a network.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::upstream::UpstreamModel;
+use crate::upstreams::Offers;
+
+const FILE: &str = "models.json";
+/// A larger file is not one of ours.
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+
+/// By the upstream's name.
+type Lists = BTreeMap<String, List>;
+
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct List {
+    /// A list counts only for an upstream of the same kind.
+    kind: String,
+    models: Vec<UpstreamModel>,
+}
+
+/// The file.
+pub(crate) struct ModelCache {
+    path: PathBuf,
+}
+
+impl ModelCache {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self { path: dir.join(FILE) }
+    }
+
+    /// Tells the upstreams what an earlier run knew. A file that cannot be read is as good as none.
+    pub(crate) fn recall(&self, offers: &Offers) {
+        let mut lists = self.read();
+        for offer in offers.all() {
+            if let Some(list) = lists.remove(&offer.name)
+                && list.kind == offer.upstream.kind()
+                && !list.models.is_empty()
+            {
+                offer.models.remember(list.models);
+            }
+        }
+    }
+
+    /// Writes down what is known now, unless that is in the file already.
+    pub(crate) fn keep(&self, offers: &Offers) {
+        let before = self.read();
+        let mut lists = before.clone();
+        for offer in offers.all() {
+            if let Some(models) = offer.models.known() {
+                let list = List { kind: offer.upstream.kind().to_owned(), models: models.to_vec() };
+                lists.insert(offer.name.clone(), list);
+            }
+        }
+        if lists != before
+            && let Err(error) = self.write(&lists)
+        {
+            tracing::warn!(%error, "the list of models cannot be kept for the next start");
+        }
+    }
+
+    fn read(&self) -> Lists {
+        let small = std::fs::metadata(&self.path).is_ok_and(|about| about.len() <= MAX_BYTES);
+        let json = if small { std::fs::read(&self.path).unwrap_or_default() } else { Vec::new() };
+        serde_json::from_slice(&json).unwrap_or_default()
+    }
+
+    fn write(&self, lists: &Lists) -> std::io::Result<()> {
+        let json = serde_json::to_vec_pretty(lists)?;
+        let new = self.path.with_extension("json.new");
+        std::fs::write(&new, json)?;
+        std::fs::rename(&new, &self.path)
+    }
+}

@@ -83,10 +83,9 @@ fn message(model: &str) -> Vec<u8> {
 async fn an_upstream_cut_at_any_byte_gives_the_client_the_same_bytes() {
     let relayed = Relayed::new().await;
     // The first is known by another id to the client and is renamed on the way; the second is not.
-    for (model, expected) in [
-        ("claude-sonnet-4.5", message("claude-sonnet-4-5")),
-        ("claude-sonnet-4-5", message("claude-sonnet-4-5")),
-    ] {
+    for (model, expected) in
+        [("claude-sonnet-4.5", message("claude-sonnet-4-5")), ("claude-sonnet-4-5", message("claude-sonnet-4-5"))]
+    {
         let bytes = message(model);
         for at in 0..=bytes.len() {
             let (left, right) = bytes.split_at(at);

@@ -1,5 +1,7 @@
 //! What goes wrong, as the SDKs' users see it.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::sdk::Sdk;
@@ -110,30 +112,34 @@ pub(crate) async fn the_usual_retry_of_a_client_works(sdk: Sdk) {
 }
 
 pub(crate) async fn a_stream_that_breaks_off_is_an_error_and_no_message(sdk: Sdk) {
-    // By the upstream's own error event, by a cut connection, by an end that comes too early.
-    let upstream_error = json!({"error": {"type": "overloaded_error", "message": "Too many horses."}});
-    let (cut, cutting) = Reply::stream();
-    let (early, ending_early) = Reply::stream();
-    for chunks in [&cut, &early] {
-        for chunk in begun() {
-            chunks.try_send(Ok(chunk)).unwrap();
-        }
-    }
-    cut.try_send(Err(std::io::Error::other("cut"))).unwrap();
-    drop((cut, early));
+    // By the upstream's own error event, by an end that comes too early, by a cut connection.
     let mut told = begun();
-    told.push(event("error", upstream_error));
-    let upstream = TestUpstream::start([Reply::events(told), cutting, ending_early]).await;
+    told.push(event("error", json!({"error": {"type": "overloaded_error", "message": "Too many horses."}})));
+    let (cut, cutting) = Reply::stream();
+    for chunk in begun() {
+        cut.try_send(Ok(chunk)).unwrap();
+    }
+    cut.try_send(Ok(event("message_delta", json!({"delta": {"stop_reason": null}, "usage": {"output_tokens": 99}}))))
+        .unwrap();
+    let upstream = TestUpstream::start([Reply::events(told), Reply::events(begun()), cutting]).await;
     let fixture = Fixture::anthropic(&upstream).await;
-    let jobs = json!([{"do": "stream", "prompt": "1"}, {"do": "stream", "prompt": "2"}, {"do": "raw", "prompt": "3"}]);
-    let facts = sdk.run(&fixture, jobs).await;
+    let jobs = json!([{"do": "stream", "prompt": "1"}, {"do": "raw", "prompt": "2"}, {"do": "stream", "prompt": "3"}]);
+    let cut_when_passed = async {
+        // The connection must not go before what it carries has passed.
+        while fixture.registration.usage().output_tokens < 99 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        cut.send(Err(std::io::Error::other("cut"))).await.unwrap();
+    };
+    let (facts, ()) = tokio::join!(sdk.run(&fixture, jobs), cut_when_passed);
     for (seen, kind) in facts.iter().zip(["overloaded_error", "api_error", "api_error"]) {
         assert_eq!(seen["error"]["type"], kind, "{seen}");
         assert_eq!(seen["error"]["is_api_error"], true, "{seen}");
         assert!(seen["message"].is_null(), "half a message was taken as a whole one: {seen}");
     }
     assert_eq!(facts[0]["error"]["message"], "Too many horses.");
-    assert_eq!(facts[1]["text"], "half a");
+    assert_eq!(facts[1]["events"].as_array().unwrap().len(), 3);
+    assert_eq!(facts[2]["text"], "half a");
     // A client does not repeat what it has begun to read.
     assert_eq!(upstream.received().len(), 3);
     fixture.gateway.idle().await;

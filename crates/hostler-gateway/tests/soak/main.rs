@@ -42,7 +42,8 @@ fn very_many_requests_with_every_fault_leave_nothing_behind() {
 
     let rounds = runtime.block_on(soak(&runtime, requests, seed, before));
 
-    let after = runtime.block_on(settle(&runtime, |now| now.descriptors <= before.descriptors && now.tasks <= before.tasks));
+    let after =
+        runtime.block_on(settle(&runtime, |now| now.descriptors <= before.descriptors && now.tasks <= before.tasks));
     println!("afterwards  {after}");
     let warm = rounds.iter().take(WARM_UP).map(|round| round.memory).fold(0.0, f64::max);
     let last = rounds.last().unwrap().memory;

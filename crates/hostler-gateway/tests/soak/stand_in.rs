@@ -149,7 +149,8 @@ async fn begin(stream: &mut TcpStream, deltas: usize) -> io::Result<()> {
     let start = r#"{"type":"message_start","message":{"model":"claude-sonnet-4.5","usage":{"input_tokens":1,"output_tokens":1}}}"#;
     event(stream, "message_start", start).await?;
     for _ in 0..deltas {
-        event(stream, "content_block_delta", r#"{"type":"content_block_delta","index":0,"delta":{"text":"x"}}"#).await?;
+        event(stream, "content_block_delta", r#"{"type":"content_block_delta","index":0,"delta":{"text":"x"}}"#)
+            .await?;
     }
     Ok(())
 }
@@ -169,6 +170,9 @@ async fn chunk(stream: &mut TcpStream, text: &str) -> io::Result<()> {
 }
 
 async fn whole(stream: &mut TcpStream, status: usize, body: &str) -> io::Result<()> {
-    let head = format!("HTTP/1.1 {status} As planned\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 {status} As planned\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all([head.as_str(), body].concat().as_bytes()).await
 }

@@ -26,7 +26,7 @@ impl Mock {
         listener.set_nonblocking(true).expect("a listener for tokio");
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(accept(TcpListener::from_std(listener).expect("a listener")))
+            runtime.block_on(async { accept(TcpListener::from_std(listener).expect("a listener")).await });
         });
         Self { address }
     }

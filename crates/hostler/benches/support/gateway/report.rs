@@ -16,6 +16,7 @@ pub(super) enum Row {
     CpuMany,
     PacedCpu,
     MemoryIdle,
+    MemoryPaced,
     MemoryPeak,
 }
 
@@ -27,7 +28,7 @@ enum Beside {
     Nothing,
 }
 
-const ROWS: [(Row, &str, &str, Beside, &str); 11] = [
+const ROWS: [(Row, &str, &str, Beside, &str); 12] = [
     (Row::First, "first event, p50", "ms", Beside::Added, "+0.5"),
     (Row::FirstSlow, "first event, p99", "ms", Beside::Added, ""),
     (Row::FloodOne, "events a second, 1 stream", "", Beside::Ratio, ""),
@@ -38,7 +39,8 @@ const ROWS: [(Row, &str, &str, Beside, &str); 11] = [
     (Row::CpuMany, "CPU for an event, 64 streams", "µs", Beside::Nothing, ""),
     (Row::PacedCpu, "CPU for an event, 64 paced streams", "µs", Beside::Nothing, ""),
     (Row::MemoryIdle, "memory before the first request", "MiB", Beside::Nothing, "15"),
-    (Row::MemoryPeak, "memory at its peak", "MiB", Beside::Nothing, "15"),
+    (Row::MemoryPaced, "memory at its peak, 64 paced streams", "MiB", Beside::Nothing, "15"),
+    (Row::MemoryPeak, "memory at its peak, at full speed", "MiB", Beside::Nothing, ""),
 ];
 
 #[derive(Default)]

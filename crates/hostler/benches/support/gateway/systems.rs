@@ -189,7 +189,7 @@ impl Process {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it is alive");
         let spent = tasks.flatten().filter_map(|task| {
             let line = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-            line.split(' ').next()?.parse().ok()
+            line.split(' ').next()?.parse::<u64>().ok()
         });
         Duration::from_nanos(spent.sum())
     }

@@ -44,7 +44,12 @@ pub use gateway::{Choice, Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};
 pub use observe::{Ending, FinishedRequest, ObservedRequest, RequestLog, RequestObserver};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
+pub use upstream::copilot::{
+    Clock, CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig,
+    GITHUB_API_URL, GITHUB_URL, LoginError, SystemClock, device_login, device_login_by,
+};
 pub use upstream::http::Timeouts;
+pub use upstream::openai::{Dialect, LaterSystem, OpenAiConfig, OpenAiUpstream, TokenLimit};
 pub use upstream::scripted::ScriptedUpstream;
 pub use upstream::{
     AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,

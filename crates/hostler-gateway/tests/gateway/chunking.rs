@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::json;
 
-use crate::support::{Fixture, event};
+use crate::support::{Fixture, Reply, TestUpstream, event, short_message};
 
 /// An upstream that answers with these chunks, one list per request.
 #[derive(Default)]
@@ -96,6 +96,23 @@ async fn an_upstream_cut_at_any_byte_gives_the_client_the_same_bytes() {
     let usage = relayed.fixture.registration.usage();
     assert_eq!(usage.input_tokens, 7 * usage.requests);
     assert_eq!(usage.output_tokens, 11 * usage.requests);
+}
+
+#[tokio::test]
+async fn every_event_reaches_the_client_before_the_next_one_is_sent() {
+    let (chunks, reply) = Reply::stream();
+    let upstream = TestUpstream::start([reply]).await;
+    let fixture = Fixture::anthropic(&upstream).await;
+    let mut sent = short_message();
+    let last = sent.pop().unwrap();
+    chunks.send(Ok(sent.remove(0))).await.unwrap();
+    let mut response = fixture.stream("hi").await;
+    response.chunk().await.unwrap().unwrap();
+    for event in sent.iter().cycle().take(20).chain([&last]) {
+        chunks.send(Ok(event.clone())).await.unwrap();
+        // The upstream is silent until this has arrived.
+        assert_eq!(response.chunk().await.unwrap().unwrap(), event);
+    }
 }
 
 #[test]

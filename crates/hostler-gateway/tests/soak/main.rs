@@ -1,6 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests may panic")]
 //! Very many requests, most of which go wrong in one way or another. Each must end as it should, and nothing may be
 //! left of them: no request in flight, no task, no descriptor, no memory. `cargo xtask soak` runs it at full size.
+//! Only Linux says what a process holds.
+#![cfg(target_os = "linux")]
 
 mod client;
 mod dice;

@@ -139,11 +139,13 @@ mod tests {
 
     use super::*;
 
+    type Target = fn(&[u8]);
+
     /// So that a property that breaks is told by the ordinary tests too.
     #[test]
     fn the_seeds_of_the_fuzzer_hold() {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-        let targets: [(&str, fn(&[u8])); 4] = [("sse", sse), ("body", body), ("model", model), ("bearer", bearer)];
+        let targets: [(&str, Target); 4] = [("sse", sse), ("body", body), ("model", model), ("bearer", bearer)];
         for (name, target) in targets {
             let files = std::fs::read_dir(seeds.join(name)).unwrap();
             let count = files.map(|file| target(&std::fs::read(file.unwrap().path()).unwrap())).count();

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("hostler-process", &[]),
+    ("hostler-rules", &[]),
     ("hostler-driver", &[]),
     ("hostler-claude", &["hostler-driver", "hostler-process"]),
     ("hostler-gateway", &[]),
@@ -36,13 +37,14 @@ const LAYERS: [(&str, &[&str]); 11] = [
 ];
 
 /// Outside crates that stand for a layer's knowledge, and who has it.
-const KNOWLEDGE: [(&str, &[&str]); 6] = [
+const KNOWLEDGE: [(&str, &[&str]); 7] = [
     ("ahp", &["hostler-engine", "hostler-testkit"]),
     ("ahp-types", &["hostler-store", "hostler-engine", "hostler-ahp", "hostler-cli", "hostler-testkit"]),
     ("ahp-ws", &["hostler-cli", "hostler-testkit"]),
     ("rusqlite", &["hostler-store"]),
     ("reqwest", &["hostler-gateway"]),
     ("clap", &["hostler-cli", "hostler", "xtask"]),
+    ("brush-parser", &["hostler-rules"]),
 ];
 
 /// The one crate that talks to the operating system in ways that Rust cannot check.

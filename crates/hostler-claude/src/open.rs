@@ -115,7 +115,7 @@ async fn process_spec(
         },
     };
     let (program, mut args) = config.executable.command();
-    let ours = options::arguments(&identity, &spec.model, &spec.permission_mode, &spec.endpoint)
+    let ours = options::arguments(&identity, spec)
         .map_err(|cause| failure::other(format!("Claude Code's settings could not be written: {cause}.")))?;
     args.extend(ours);
     Ok(SpawnSpec {

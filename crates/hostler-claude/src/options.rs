@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use hostler_driver::Endpoint;
+use hostler_driver::{Endpoint, OpenSpec};
 use hostler_process::Environment;
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -28,17 +28,13 @@ pub(crate) enum Identity {
 }
 
 /// The agent's arguments. Values are glued to their flags, so that none can be taken for a flag itself.
-pub(crate) fn arguments(
-    identity: &Identity,
-    model: &str,
-    permission_mode: &str,
-    endpoint: &Endpoint,
-) -> Result<Vec<OsString>, serde_json::Error> {
+pub(crate) fn arguments(identity: &Identity, spec: &OpenSpec) -> Result<Vec<OsString>, serde_json::Error> {
     let identity = match identity {
         Identity::New(id) => format!("--session-id={id}"),
         Identity::Resume(token) => format!("--resume={token}"),
     };
-    let arguments = [
+    let OpenSpec { model, permission_mode, endpoint, .. } = spec;
+    let mut arguments = vec![
         "--output-format=stream-json".to_owned(),
         "--verbose".to_owned(),
         "--input-format=stream-json".to_owned(),
@@ -51,9 +47,11 @@ pub(crate) fn arguments(
         // A project's servers are programs and addresses that start without a question. No tool may be used yet, so
         // nothing is lost with the user's own.
         "--strict-mcp-config".to_owned(),
-        "--disallowedTools=WebSearch".to_owned(),
         identity,
     ];
+    if !spec.web_search {
+        arguments.push("--disallowedTools=WebSearch".to_owned());
+    }
     Ok(arguments.into_iter().map(OsString::from).collect())
 }
 

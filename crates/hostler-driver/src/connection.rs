@@ -54,6 +54,8 @@ pub struct OpenSpec {
     pub working_directory: PathBuf,
     /// The model's id in the agent's form.
     pub model: String,
+    /// Whether the agent may search the web: some providers cannot do it.
+    pub web_search: bool,
     /// The permission mode, in the agent's words (`default` unless configured otherwise).
     pub permission_mode: String,
     /// The gateway.

@@ -29,6 +29,8 @@ pub(crate) struct Host {
     pub(crate) gateway: Arc<dyn ModelGateway>,
     pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
     pub(crate) interrupt_grace: Duration,
+    /// How long a client may be away before it is no longer part of its sessions.
+    pub(crate) absence: Duration,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

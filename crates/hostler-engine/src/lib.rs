@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod budget;
 mod catalogue;
 mod clients;
 mod clock;
@@ -24,8 +25,9 @@ mod transcript;
 mod turn;
 mod uri;
 
+pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
-pub use engine::{CreateSession, Engine, EngineConfig, SessionConfig};
+pub use engine::{ABSENCE, CreateSession, Engine, EngineConfig, SessionConfig};
 pub use error::EngineError;
 pub use hostler_store::{Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};

@@ -16,6 +16,7 @@ use ahp_types::state::{
 };
 use hostler_driver::{DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome, TurnFailure, TurnOutcome};
 
+use crate::budget::LimitReached;
 use crate::turn::End;
 
 /// Why a turn could not go on, in the words that clients see.
@@ -58,6 +59,10 @@ pub(crate) struct Transcript {
     made: usize,
     empty: bool,
     activity: bool,
+    /// A request of the agent waits for a limit, which output that was under way before does not change.
+    held: bool,
+    /// The limit that the turn has a note about.
+    noted: Option<LimitReached>,
 }
 
 #[derive(Debug)]
@@ -74,12 +79,21 @@ struct Tool {
 
 impl Transcript {
     pub(crate) fn new(turn: String) -> Self {
-        Self { turn, parts: HashMap::new(), tools: HashMap::new(), made: 0, empty: true, activity: false }
+        Self {
+            turn,
+            parts: HashMap::new(),
+            tools: HashMap::new(),
+            made: 0,
+            empty: true,
+            activity: false,
+            held: false,
+            noted: None,
+        }
     }
 
     /// Appends the actions that one event means. Consecutive deltas of one part become one action.
     pub(crate) fn show(&mut self, event: DriverEvent, out: &mut Vec<StateAction>) {
-        if self.activity && !matches!(event, DriverEvent::Retrying { .. }) {
+        if self.activity && !self.held && !matches!(event, DriverEvent::Retrying { .. }) {
             self.activity = false;
             out.push(activity(None));
         }
@@ -122,6 +136,29 @@ impl Transcript {
             | DriverEvent::TurnEnded(_)
             | DriverEvent::Gone { .. } => {}
         }
+    }
+
+    /// A request of the agent waits for a limit, or no longer does.
+    pub(crate) fn hold(&mut self, reached: Option<&LimitReached>, out: &mut Vec<StateAction>) {
+        let Some(reached) = reached else {
+            if std::mem::take(&mut self.held) && std::mem::take(&mut self.activity) {
+                out.push(activity(None));
+            }
+            return;
+        };
+        (self.held, self.activity) = (true, true);
+        // Once per limit: an agent that asks again, or twice at a time, is no news.
+        if !self.noted.as_ref().is_some_and(|noted| noted.is_same_limit(reached))
+            && let Some(notice) = reached.notice()
+        {
+            self.noted = Some(reached.clone());
+            self.made += 1;
+            out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
+                content: StringOrMarkdown::Plain(notice),
+                meta: None,
+            })));
+        }
+        out.push(activity(Some(reached.activity())));
     }
 
     fn part(&self, part: ResponsePart) -> StateAction {

@@ -65,6 +65,11 @@ const MIGRATIONS: &[M<'static>] = &[
          CREATE TABLE clients (id TEXT PRIMARY KEY, seen_ms INTEGER NOT NULL);
          CREATE INDEX journal_of_client ON journal (client, client_seq) WHERE client IS NOT NULL;",
     ),
+    M::up(
+        "-- What the client's surface wants to know when it comes back.
+         ALTER TABLE clients ADD COLUMN memo TEXT NOT NULL DEFAULT '';
+         CREATE INDEX clients_by_time ON clients (seen_ms);",
+    ),
 ];
 
 /// Opens the file for the writer, creating or migrating it.

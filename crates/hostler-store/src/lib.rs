@@ -16,7 +16,9 @@ mod retention;
 mod sequencer;
 mod writer;
 
-pub use batch::{Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, TurnRow};
+pub use batch::{
+    Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, StoredClient, TurnRow,
+};
 pub use error::StoreError;
 pub use reader::{JournalRow, StoredSession, StoredState};
 pub use retention::Retention;

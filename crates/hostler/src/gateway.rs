@@ -2,10 +2,16 @@
 
 use std::sync::Arc;
 
+use futures::stream::{self, BoxStream, StreamExt as _};
 use hostler_cli::{HostOptions, LaunchError, UpstreamChoice};
 use hostler_driver::Endpoint;
-use hostler_engine::{Lease, ModelGateway, ModelInfo};
-use hostler_gateway::{AnthropicConfig, AnthropicUpstream, FixedCredential, Gateway, ScriptedUpstream, Upstream};
+use hostler_engine::{
+    Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent,
+};
+use hostler_gateway::{
+    AnthropicConfig, AnthropicUpstream, Budget, Choice, Dollars, FixedCredential, Gateway, Measure, Reached, Scope,
+    ScriptedUpstream, SessionStatus, Upstream,
+};
 use url::Url;
 
 /// Where the Messages API is when nobody says otherwise.
@@ -25,11 +31,74 @@ impl ModelGateway for Port {
         self.0.models().into_iter().map(info).collect()
     }
 
-    fn lease(&self, session: &str, chat: &str) -> Lease {
-        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream: None };
+    fn lease(&self, session: &str, chat: &str, model: &str) -> Lease {
+        let Choice { upstream, model, searches_the_web } = self.0.choose(model);
+        let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream };
         let registration = self.0.register(lease);
         let endpoint = Endpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
-        Lease::new(endpoint, registration)
+        Lease::new(endpoint, model, searches_the_web, registration)
+    }
+
+    fn budget(&self, session: &str) -> Option<SessionBudget> {
+        Some(budget(&self.0.session_status(session).borrow()))
+    }
+
+    fn budget_changes(&self, session: &str) -> BoxStream<'static, ()> {
+        let status = self.0.session_status(session);
+        stream::unfold(status, |mut status| async move { status.changed().await.ok().map(|()| ((), status)) }).boxed()
+    }
+
+    fn set_session_limits(&self, session: &str, limits: SessionLimits) {
+        let total = Budget {
+            requests: limits.requests,
+            tokens: limits.tokens,
+            dollars: limits.nanodollars.map(Dollars::from_nanos),
+        };
+        self.0.set_session_limits(session, hostler_gateway::SessionLimits { total, ..Default::default() });
+    }
+
+    fn forget_session(&self, session: &str) {
+        self.0.forget_session(session);
+    }
+}
+
+/// What the gateway says about a session, in the engine's words.
+fn budget(status: &SessionStatus) -> SessionBudget {
+    let SessionStatus { totals, limits, held, refused } = status;
+    SessionBudget {
+        spent: Spent {
+            requests: totals.requests,
+            input_tokens: totals.input_tokens,
+            output_tokens: totals.output_tokens,
+            cache_read_tokens: totals.cache_read_tokens,
+            cache_write_tokens: totals.cache_write_tokens,
+            nanodollars: totals.dollars.nanos(),
+            unpriced_tokens: totals.unpriced_tokens,
+        },
+        limits: SessionLimits {
+            requests: limits.total.requests,
+            tokens: limits.total.tokens,
+            nanodollars: limits.total.dollars.map(Dollars::nanos),
+        },
+        held: held.map(|held| Held { reached: reached(&held.reached), since: held.since.to_string() }),
+        refused: refused.as_ref().map(reached),
+    }
+}
+
+fn reached(reached: &Reached) -> LimitReached {
+    LimitReached {
+        kind: match reached.measure {
+            Measure::Concurrent => LimitKind::Concurrent,
+            Measure::PerMinute => LimitKind::PerMinute,
+            Measure::Requests => LimitKind::Requests,
+            Measure::Tokens => LimitKind::Tokens,
+            Measure::Dollars => LimitKind::Dollars,
+        },
+        host_wide: reached.scope == Scope::Host,
+        used: reached.used,
+        allowed: reached.allowed,
+        sentence: reached.to_string(),
+        advice: reached.advice().to_owned(),
     }
 }
 

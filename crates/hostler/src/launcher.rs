@@ -63,8 +63,11 @@ async fn launch(
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
     let driver = driver(environment, installer, &options)?;
-    let gateway =
-        Gateway::start(GatewayConfig::new(Upstreams::only(gateway::upstream(&options)?))).await.map_err(other)?;
+    let gateway = GatewayConfig {
+        dir: Some(options.state_dir.clone()),
+        ..GatewayConfig::new(Upstreams::only(gateway::upstream(&options)?))
+    };
+    let gateway = Gateway::start(gateway).await.map_err(other)?;
     let gateway = Arc::new(gateway);
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {

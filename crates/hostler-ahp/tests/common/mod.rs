@@ -16,8 +16,9 @@ impl ModelGateway for NoGateway {
     fn models(&self) -> Vec<ModelInfo> {
         vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: Some(7), max_output: None }]
     }
-    fn lease(&self, _session: &str, _chat: &str) -> Lease {
-        Lease::new(Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() }, ())
+    fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
+        let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
+        Lease::new(endpoint, model.to_owned(), false, ())
     }
 }
 
@@ -28,7 +29,18 @@ pub struct Rig {
 }
 
 pub async fn rig() -> Rig {
-    let dir = tempfile::tempdir().unwrap();
+    host(tempfile::tempdir().unwrap()).await
+}
+
+impl Rig {
+    /// Ends this host politely and starts another one on the same state directory.
+    pub async fn restart(self) -> Self {
+        self.engine.shutdown().await;
+        host(self.dir).await
+    }
+}
+
+async fn host(dir: tempfile::TempDir) -> Rig {
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
         store: StoreOptions::new(dir.path()),

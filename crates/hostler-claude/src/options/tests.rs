@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+use hostler_driver::ConversationStart;
+
 use super::*;
 
 fn endpoint() -> Endpoint {
@@ -14,8 +16,19 @@ fn shown(environment: &Environment) -> Vec<String> {
     environment.iter().map(|(name, value)| format!("{}={}", name.display(), value.display())).collect()
 }
 
+fn spec() -> OpenSpec {
+    OpenSpec {
+        conversation: ConversationStart::New(Uuid::nil()),
+        working_directory: "/somewhere".into(),
+        model: "claude-sonnet-4-5".to_owned(),
+        web_search: false,
+        permission_mode: "default".to_owned(),
+        endpoint: endpoint(),
+    }
+}
+
 fn argument_list(identity: &Identity) -> Vec<String> {
-    let arguments = arguments(identity, "claude-sonnet-4-5", "default", &endpoint()).unwrap();
+    let arguments = arguments(identity, &spec()).unwrap();
     arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect()
 }
 
@@ -33,8 +46,8 @@ fn a_new_conversation_is_started_with_these_arguments() {
         "--setting-sources=user,project,local",
         "--settings={\"apiKeyHelper\":\"\",\"disableAllHooks\":true,\"env\":{\"ALL_PROXY\":\"\",\"ANTHROPIC_API_KEY\":\"\",\"ANTHROPIC_BASE_URL\":\"http://127.0.0.1:4711\",\"ANTHROPIC_CUSTOM_HEADERS\":\"\",\"CLAUDE_CODE_ENABLE_TELEMETRY\":\"0\",\"CLAUDE_CODE_USE_ANTHROPIC_AWS\":\"0\",\"CLAUDE_CODE_USE_BEDROCK\":\"0\",\"CLAUDE_CODE_USE_FOUNDRY\":\"0\",\"CLAUDE_CODE_USE_MANTLE\":\"0\",\"CLAUDE_CODE_USE_VERTEX\":\"0\",\"HTTPS_PROXY\":\"\",\"HTTP_PROXY\":\"\",\"NO_PROXY\":\"127.0.0.1,localhost\",\"all_proxy\":\"\",\"http_proxy\":\"\",\"https_proxy\":\"\",\"no_proxy\":\"127.0.0.1,localhost\"}}",
         "--strict-mcp-config",
-        "--disallowedTools=WebSearch",
         "--session-id=00000000-0000-0000-0000-000000000000",
+        "--disallowedTools=WebSearch",
     ]
     "#);
 }
@@ -47,8 +60,15 @@ fn a_conversation_is_continued_by_its_token() {
 }
 
 #[test]
+fn a_web_search_is_possible_where_the_provider_can_do_it() {
+    let searching = arguments(&Identity::New(Uuid::nil()), &OpenSpec { web_search: true, ..spec() }).unwrap();
+    assert!(!searching.iter().any(|argument| argument.to_str().unwrap().contains("WebSearch")));
+}
+
+#[test]
 fn every_value_is_glued_to_its_flag() {
-    let arguments = arguments(&Identity::Resume("-x".to_owned()), "--model", "-p", &endpoint()).unwrap();
+    let spec = OpenSpec { model: "--model".to_owned(), permission_mode: "-p".to_owned(), ..spec() };
+    let arguments = arguments(&Identity::Resume("-x".to_owned()), &spec).unwrap();
     assert!(arguments.iter().all(|argument| argument.to_str().unwrap().starts_with("--")));
 }
 

@@ -66,6 +66,7 @@ impl Bed {
             conversation,
             working_directory: self.path("project"),
             model: "fake-model".to_owned(),
+            web_search: false,
             permission_mode: "default".to_owned(),
             endpoint: Endpoint { base_url: "http://127.0.0.1:9".to_owned(), bearer: BEARER.to_owned().into() },
         }

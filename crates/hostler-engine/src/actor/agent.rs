@@ -126,13 +126,14 @@ impl Actor {
             return;
         };
         let info = driver.describe();
-        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri);
         let model = self.wanted_model().unwrap_or(info.default_model);
+        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &model);
         let permission_mode = self.wanted_permission_mode().to_owned();
         let spec = OpenSpec {
             conversation: self.session.conversation_start(),
             working_directory: self.session.working_directory().unwrap_or_default(),
-            model: model.clone(),
+            model: lease.model.clone(),
+            web_search: lease.web_search,
             permission_mode: permission_mode.clone(),
             endpoint: lease.endpoint.clone(),
         };

@@ -91,6 +91,9 @@ impl Actor {
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
             self.host.hub.clients.take_part(&action.active_client.client_id);
         }
+        if let StateAction::SessionConfigChanged(_) = &dispatch.action {
+            self.apply_limits();
+        }
         self.project().await;
         Ok(())
     }
@@ -205,6 +208,8 @@ impl Actor {
         let cancelled = StateAction::ChatTurnCancelled(action);
         self.commit_chat(vec![cancelled], Some(dispatch.origin())).await.map_err(|error| error.to_string())?;
         self.transcript = None;
+        self.turn_left_the_line();
+        self.tell_budget().await;
         if self.session.chat.activity.is_some() {
             self.flush(&mut vec![crate::transcript::activity(None)]).await;
         }

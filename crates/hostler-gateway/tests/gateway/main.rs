@@ -10,6 +10,7 @@ mod copilot_login;
 mod copilot_stand_in;
 mod diagnostics;
 mod docs;
+mod limits;
 mod log;
 mod openai;
 mod requests;

@@ -1,0 +1,54 @@
+//! Permission rules: what does a tool call touch, which rule says what about it, and why?
+//!
+//! A [`Rule`] allows, asks about or denies what its [`Matcher`] matches; its text is the one that people know from Claude Code:
+//! `Bash(git status)`, `Bash(npm run:*)`, `Edit(src/**)`, `mcp__github`. A [`Call`] is what an agent wants to do.
+//! [`decide`] brings both together with the session's [`Mode`]; [`explain`] puts the answer into sentences; [`suggest`] finds
+//! the narrow rules that a person can be offered instead of being asked again.
+//!
+//! ```
+//! use hostler_rules::{Call, Disk, Effect, Mode, Rule, RuleSet, Scope, Verdict, decide, explain};
+//!
+//! let mut rules = RuleSet::default();
+//! rules.add(Rule::parse(Effect::Allow, Scope::Global, "Bash(git status)")?)?;
+//! rules.add(Rule::parse(Effect::Deny, Scope::Workspace, "Bash(rm:*)")?)?;
+//!
+//! let call = Call::shell("git status && rm -rf x", "/home/me/project");
+//! let decision = decide(&rules, Mode::Default, &call, &Disk);
+//! assert_eq!(decision.verdict, Verdict::Deny);
+//! assert_eq!(explain(&decision), ["Denied: the workspace's rule `Bash(rm:*)` denies `rm -rf x`."]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What holds for all decisions:
+//!
+//! * Deny beats ask beats allow, over all scopes.
+//! * A command line is allowed only if every command that it can run is, and every file that it writes. One denied command
+//!   denies the line.
+//! * What cannot be seen is *opaque*: a line that is no shell grammar, a name that only the shell will know (`$CMD`), a
+//!   file of commands (`source x`). No rule allows it; it is asked about, and denied if what can be seen of it is.
+//! * A path is judged as it is written and as it really is, after its links.
+//!
+//! **Architecture Invariant:** this crate knows no session, no client and no agent's wire. It reads links through a
+//! [`Resolver`] and does no other I/O, and whatever it is given, it answers.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod decide;
+mod explain;
+mod glob;
+mod matching;
+mod path;
+mod rule;
+mod set;
+mod shell;
+mod suggest;
+
+pub use call::{Call, CallError};
+pub use decide::{Decision, Mode, Verdict, Why, decide};
+pub use explain::explain;
+pub use glob::PathPattern;
+pub use path::{Disk, Links, Resolver};
+pub use rule::{CommandPattern, Domain, Effect, Matcher, Rule, RuleError, Scope};
+pub use set::{RuleSet, RuleSetError};
+pub use suggest::{Suggestion, suggest};

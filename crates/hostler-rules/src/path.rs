@@ -1,0 +1,131 @@
+//! Paths as they are written and as they really are.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// Follows the links of a path. What a rule says must hold for the place where a path really leads.
+pub trait Resolver {
+    /// The path with all links followed and `..` taken physically. What does not exist (yet) stays as written.
+    ///
+    /// # Errors
+    /// When links go in circles or cannot be read. Such a path is asked about, like everything that cannot be seen.
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+}
+
+/// The real file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Disk;
+
+/// How many links a path may go through; the kernel's own limit.
+const MOST_LINKS: usize = 40;
+
+impl Resolver for Disk {
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        follow(path, |link| match std::fs::read_link(link) {
+            Ok(target) => Ok(Some(target)),
+            // Not a link, not there, or below something that is not a directory.
+            Err(error) => match error.kind() {
+                io::ErrorKind::InvalidInput | io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Ok(None),
+                _ => Err(error),
+            },
+        })
+    }
+}
+
+/// Links from a table, for tests and for questions about a machine that is not this one.
+#[derive(Debug, Clone, Default)]
+pub struct Links(pub std::collections::BTreeMap<PathBuf, PathBuf>);
+
+impl Resolver for Links {
+    fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
+        follow(path, |link| Ok(self.0.get(link).cloned()))
+    }
+}
+
+/// Walks a path component by component. A dangling link is followed too: writing through it creates its target.
+fn follow(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<PathBuf>>) -> io::Result<PathBuf> {
+    let mut found = PathBuf::from("/");
+    let mut rest: VecDeque<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
+    let mut links = 0;
+    while let Some(name) = rest.pop_front() {
+        if name == "/" || name == "." {
+            continue;
+        }
+        if name == ".." {
+            found.pop();
+            continue;
+        }
+        let next = found.join(&name);
+        match read_link(&next)? {
+            None => found = next,
+            Some(target) => {
+                links += 1;
+                if links > MOST_LINKS {
+                    return Err(io::Error::other("too many links"));
+                }
+                if target.is_absolute() {
+                    found = PathBuf::from("/");
+                }
+                for name in target.iter().rev() {
+                    rest.push_front(name.to_owned());
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Takes `.` and `..` out of an absolute path, without looking at the disk.
+pub(crate) fn normalise(path: &Path) -> PathBuf {
+    let mut found = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => found.push(name),
+            Component::ParentDir => {
+                found.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    found
+}
+
+/// All the paths that one name may mean: as written, and where its links lead.
+///
+/// A rule that allows must match all of them; for a rule that denies or asks, one is enough.
+#[derive(Debug, Clone)]
+pub(crate) struct Spot {
+    /// How it was written.
+    pub text: String,
+    pub paths: Vec<PathBuf>,
+}
+
+impl Spot {
+    /// Makes a spot of a name, relative to a directory.
+    pub(crate) fn new(text: &str, base: &Path, home: Option<&Path>, resolver: &dyn Resolver) -> Result<Self, &'static str> {
+        if text.contains('\0') {
+            return Err("its path holds a NUL character");
+        }
+        let written = match text.strip_prefix('~') {
+            None => base.join(text),
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                home.ok_or("the home directory is not known")?.join(rest.trim_start_matches('/'))
+            }
+            Some(_) => return Err("it names another user's home directory"),
+        };
+        if !written.is_absolute() {
+            return Err("its path is relative, and to what is not known");
+        }
+        let plain = normalise(&written);
+        let mut paths = vec![plain.clone()];
+        // Programs differ in whether `link/..` means the link's parent or its target's.
+        for path in [&plain, &written] {
+            let real = resolver.resolve(path).map_err(|_| "where its path leads cannot be seen")?;
+            if !paths.contains(&real) {
+                paths.push(real);
+            }
+        }
+        Ok(Self { text: text.to_owned(), paths })
+    }
+}

@@ -1,0 +1,102 @@
+//! From text to rule.
+
+use crate::glob::PathPattern;
+use crate::rule::{CommandPattern, Domain, Effect, Matcher, Rule, RuleError, Scope};
+use crate::shell;
+
+const LONGEST: usize = 8 * 1024;
+
+impl Rule {
+    /// Reads the text of a rule: `Bash(git status)`, `Edit(src/**)`, `mcp__github`.
+    ///
+    /// # Errors
+    /// With a sentence about what is wrong and where.
+    pub fn parse(effect: Effect, scope: Scope, text: &str) -> Result<Self, RuleError> {
+        Ok(Self { effect, matcher: text.parse()?, scope })
+    }
+}
+
+impl std::str::FromStr for Matcher {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let refuse = |position: usize, problem: &str| RuleError {
+            text: shell::shown(text),
+            position: position + 1,
+            problem: problem.to_owned(),
+        };
+        if text.len() > LONGEST {
+            return Err(refuse(0, "it is longer than 8 KiB"));
+        }
+        if text == "*" {
+            return Ok(Self::Everything);
+        }
+        let (name, content) = match text.split_once('(') {
+            None => (text, None),
+            Some((name, rest)) => match rest.strip_suffix(')') {
+                Some(content) => (name, Some(content)),
+                None => return Err(refuse(text.chars().count(), "the parenthesis is not closed")),
+            },
+        };
+        let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        let (bare, open) = match name.strip_suffix('*') {
+            Some(bare) => (bare, true),
+            None => (name, false),
+        };
+        if name.is_empty() {
+            return Err(refuse(0, "it begins with the name of a tool, such as `Bash` or `Edit`"));
+        }
+        if let Some(at) = bare.chars().position(|c| !is_name_char(c)) {
+            return Err(refuse(at, "the name of a tool has letters, digits, `_` and `-`"));
+        }
+        if bare.starts_with("mcp__") {
+            return match content {
+                None => Ok(Self::Mcp { name: bare.to_owned(), open }),
+                Some(_) => Err(refuse(name.chars().count(), "a rule for MCP tools has no parentheses")),
+            };
+        }
+        if open {
+            let at = bare.chars().count();
+            return Err(refuse(at, "only names that begin with `mcp__` can end with a star; `*` alone is everything"));
+        }
+        let offset = name.chars().count() + 1;
+        match (name, content) {
+            (_, None) | ("Bash", Some("*")) => Ok(Self::Tool(name.to_owned())),
+            ("Bash", Some(content)) => command(content).map(Self::Command).map_err(|problem| refuse(offset, problem)),
+            (
+                "Read" | "Glob" | "Grep" | "LS" | "NotebookRead" | "Edit" | "MultiEdit" | "Write" | "NotebookEdit",
+                Some(content),
+            ) => match PathPattern::parse(content) {
+                Ok(pattern) => Ok(Self::Path { tool: name.to_owned(), pattern }),
+                Err((at, problem)) => Err(refuse(offset + at, problem)),
+            },
+            ("WebFetch", Some(content)) => {
+                domain(content).map(Self::Domain).map_err(|problem| refuse(offset, problem))
+            }
+            _ => Err(refuse(offset - 1, "this tool has no parentheses; they are for Bash, for files and for WebFetch")),
+        }
+    }
+}
+
+fn command(content: &str) -> Result<CommandPattern, &'static str> {
+    let closed = content.strip_suffix(":*").or_else(|| content.strip_suffix(" *"));
+    let (text, open) = closed.map_or((content, false), |text| (text, true));
+    if text.trim().is_empty() {
+        return Err("name a command between the parentheses, or leave them out");
+    }
+    let words = shell::single_command(text)?;
+    let known: Option<Vec<String>> = words.iter().map(|word| word.known().map(str::to_owned)).collect();
+    match known {
+        Some(words) if words.is_empty() => Err("name a command between the parentheses, or leave them out"),
+        Some(words) => Ok(CommandPattern { words, open }),
+        None => Err("a command is named by its words as they are; quote what the shell would expand, and end with `:*` \
+                     if anything may follow"),
+    }
+}
+
+fn domain(content: &str) -> Result<Domain, &'static str> {
+    let name = content.strip_prefix("domain:").ok_or("name a host, as in `WebFetch(domain:example.com)`")?;
+    let (name, below) = name.strip_prefix("*.").map_or((name, false), |name| (name, true));
+    let host = url::Host::parse(name).map_err(|_| "this is not the name of a host")?;
+    Ok(Domain { host: host.to_string().trim_end_matches('.').to_owned(), below })
+}

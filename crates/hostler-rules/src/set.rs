@@ -1,0 +1,132 @@
+//! A set of rules as it is stored.
+
+use serde::{Deserialize, Serialize};
+
+use crate::rule::{Effect, Rule, RuleError, Scope};
+
+/// Rules in the order in which they were added; none is there twice.
+///
+/// Its stored form, JSON or TOML alike, names its version, so that a host never half-understands the rules of a newer one:
+/// `{"version": 1, "rules": [{"effect": "deny", "scope": "global", "rule": "Bash(rm:*)"}]}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Stored", into = "Stored")]
+pub struct RuleSet {
+    rules: Vec<Rule>,
+}
+
+/// Rules that cannot be taken into a set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RuleSetError {
+    /// A rule's text is wrong.
+    #[error(transparent)]
+    Rule(#[from] RuleError),
+    /// The rules are from another time.
+    #[error("the stored rules are of version {found}, and this program reads version {VERSION}; use the newer program")]
+    Version {
+        /// What the store says.
+        found: u32,
+    },
+    /// There are too many.
+    #[error("there are more than {MOST_RULES} rules; remove some that are not needed")]
+    TooMany,
+}
+
+const VERSION: u32 = 1;
+const MOST_RULES: usize = 4096;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    #[serde(default)]
+    rules: Vec<StoredRule>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredRule {
+    effect: Effect,
+    scope: Scope,
+    rule: String,
+}
+
+impl RuleSet {
+    /// The rules.
+    pub fn iter(&self) -> std::slice::Iter<'_, Rule> {
+        self.rules.iter()
+    }
+
+    /// How many rules there are.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Adds a rule; answers whether it is new.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn add(&mut self, rule: Rule) -> Result<bool, RuleSetError> {
+        if self.rules.contains(&rule) {
+            return Ok(false);
+        }
+        if self.rules.len() >= MOST_RULES {
+            return Err(RuleSetError::TooMany);
+        }
+        self.rules.push(rule);
+        Ok(true)
+    }
+
+    /// Removes a rule; answers whether it was there.
+    pub fn remove(&mut self, rule: &Rule) -> bool {
+        let before = self.rules.len();
+        self.rules.retain(|other| other != rule);
+        self.rules.len() != before
+    }
+
+    /// Adds all rules of another set, for a decision over several scopes.
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn join(&mut self, other: &Self) -> Result<(), RuleSetError> {
+        other.iter().try_for_each(|rule| self.add(rule.clone()).map(drop))
+    }
+}
+
+impl<'a> IntoIterator for &'a RuleSet {
+    type Item = &'a Rule;
+    type IntoIter = std::slice::Iter<'a, Rule>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl TryFrom<Stored> for RuleSet {
+    type Error = RuleSetError;
+
+    fn try_from(stored: Stored) -> Result<Self, RuleSetError> {
+        if stored.version != VERSION {
+            return Err(RuleSetError::Version { found: stored.version });
+        }
+        if stored.rules.len() > MOST_RULES {
+            return Err(RuleSetError::TooMany);
+        }
+        let mut set = Self::default();
+        for StoredRule { effect, scope, rule } in stored.rules {
+            set.add(Rule::parse(effect, scope, &rule)?)?;
+        }
+        Ok(set)
+    }
+}
+
+impl From<RuleSet> for Stored {
+    fn from(set: RuleSet) -> Self {
+        let stored = |rule: Rule| StoredRule { effect: rule.effect, scope: rule.scope, rule: rule.to_string() };
+        Self { version: VERSION, rules: set.rules.into_iter().map(stored).collect() }
+    }
+}

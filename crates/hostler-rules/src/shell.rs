@@ -1,0 +1,147 @@
+//! Shell command lines: which commands can a line run, and which files does it open itself?
+//!
+//! The line is parsed by a grammar of bash (`brush-parser`); nothing is ever compared as text. All commands that the line
+//! could run are collected, whatever the branch that they stand in: lists, pipes, groups, loops, functions, substitutions,
+//! here-documents, and those that other commands run for it (`sudo`, `xargs`, `find -exec`, `sh -c '…'`, see
+//! [`programs`]). Where that is not possible, the command is *hidden*, with a reason.
+
+mod limits;
+mod nesting;
+mod programs;
+pub(crate) mod readonly;
+mod variables;
+mod walk;
+mod word;
+
+pub(crate) use word::{Form, Word};
+
+/// What a command line does, as far as it can be seen.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Line {
+    pub commands: Vec<Command>,
+    pub files: Vec<File>,
+    /// The shell changes its directory on the way, so that relative names say nothing.
+    pub moves: bool,
+}
+
+/// A simple command.
+#[derive(Debug, Clone)]
+pub(crate) struct Command {
+    /// The name and its arguments; none for an assignment on its own.
+    pub words: Vec<Word>,
+    /// The variables that are set for it.
+    pub variables: Vec<String>,
+    pub kind: Kind,
+    /// The commands that it runs for the line.
+    pub inner: Vec<Inner>,
+    /// How it is shown to people.
+    pub text: String,
+}
+
+/// How a command has to be judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// By its words.
+    Plain,
+    /// By the commands that it runs; it adds nothing of its own, as `nice` or `timeout`.
+    Carrier,
+    /// It runs or changes more than its first words say, by its options; only a rule that names it in full can allow it.
+    Runner(&'static str),
+    /// What it runs cannot be seen; no rule can allow it.
+    Hidden(&'static str),
+}
+
+/// Commands within a command.
+#[derive(Debug, Clone)]
+pub(crate) struct Inner {
+    /// At which word of the outer command they begin.
+    pub reach: usize,
+    pub commands: Vec<Command>,
+}
+
+/// A file that the shell opens by a redirection.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub name: Word,
+    pub writes: bool,
+}
+
+impl Line {
+    /// A line of which nothing can be said.
+    fn hidden(text: &str, why: &'static str) -> Self {
+        Self { commands: vec![Command::hidden(text, why)], ..Self::default() }
+    }
+
+    /// All commands, those within others too, outer ones first.
+    pub(crate) fn all(&self) -> Vec<&Command> {
+        let mut found: Vec<&Command> = Vec::new();
+        let mut waiting: Vec<&Command> = self.commands.iter().rev().collect();
+        while let Some(command) = waiting.pop() {
+            found.push(command);
+            waiting.extend(command.inner.iter().rev().flat_map(|inner| inner.commands.iter().rev()));
+        }
+        found
+    }
+}
+
+impl Command {
+    fn hidden(text: &str, why: &'static str) -> Self {
+        let kind = Kind::Hidden(why);
+        Self { words: Vec::new(), variables: Vec::new(), kind, inner: Vec::new(), text: shown(text) }
+    }
+
+    /// Is every variable in front of it one that changes nothing about what runs?
+    pub(crate) fn has_harmless_variables(&self) -> bool {
+        let alone = self.words.is_empty();
+        self.variables.iter().all(|name| variables::is_harmless(name, alone))
+    }
+}
+
+/// Finds what a command line can run.
+pub(crate) fn read(line: &str) -> Line {
+    // The grammar recurses, and it must not matter how much stack the caller has left. It also logs what it reads, and a
+    // command line belongs in no log.
+    let read = || tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::default(), || walk::line(line));
+    let answer = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("rules".to_owned()).stack_size(limits::STACK);
+        thread.spawn_scoped(scope, read).ok().and_then(|thread| thread.join().ok())
+    });
+    answer.unwrap_or_else(|| Line::hidden(line, "it could not be parsed"))
+}
+
+/// The words of a single command without anything around it, as a rule names it.
+pub(crate) fn single_command(text: &str) -> Result<Vec<Word>, &'static str> {
+    let mut line = read(text);
+    if !line.files.is_empty() {
+        return Err("a rule names a command without redirections");
+    }
+    match (line.commands.pop(), line.commands.is_empty()) {
+        (Some(command), true) if command.words.is_empty() => match command.kind {
+            Kind::Hidden(_) => Err("this is not a command that a shell could read"),
+            _ => Err("a rule names a command, not an assignment"),
+        },
+        (Some(command), true) if !command.variables.is_empty() && !names_variables(&command) => {
+            Err("a rule names a command without variables in front")
+        }
+        (Some(command), true) => Ok(command.words),
+        _ => Err("a rule names one command; write one rule for each"),
+    }
+}
+
+/// `export A=1` and `env A=1 x` set variables by their own words.
+fn names_variables(command: &Command) -> bool {
+    command.words.iter().any(|word| word.text.contains('='))
+}
+
+pub(crate) fn base_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A bounded text for people.
+pub(crate) fn shown(text: &str) -> String {
+    const LONGEST: usize = 200;
+    if text.chars().count() <= LONGEST {
+        return text.to_owned();
+    }
+    text.chars().take(LONGEST).chain(['…']).collect()
+}

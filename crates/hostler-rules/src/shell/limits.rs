@@ -1,0 +1,115 @@
+//! What a command line may cost. The grammar that we use is a recursive one without a memory: deep input would overflow its
+//! stack, and nested parentheses and `case` double its work with each level. All of that is bounded here, before the grammar
+//! sees anything; what is beyond the bounds is opaque, and opaque lines are asked about.
+
+use brush_parser::Token;
+
+/// The longest command line that is looked at, in bytes.
+pub(crate) const LONGEST_LINE: usize = 64 * 1024;
+/// How deep command lines may lie within each other: substitutions, `sh -c`, `eval`.
+pub(crate) const DEEPEST_SCRIPT: usize = 8;
+/// How many commands one line may run.
+pub(crate) const MOST_COMMANDS: usize = 512;
+/// The stack that the grammar gets. With the bounds below it uses less than half of it, also without optimisation.
+pub(crate) const STACK: usize = 32 * 1024 * 1024;
+
+/// How often an expansion may begin, anywhere in the text: each may be a level of the tokenizer's recursion.
+const MOST_EXPANSIONS: usize = 512;
+const MOST_TOKENS: usize = 8 * 1024;
+/// How many parentheses may be open at a time: each level doubles the work.
+const DEEPEST_PARENTHESES: usize = 8;
+const MOST_PARENTHESES: usize = 256;
+/// How many words may be keywords that open something: each may be a level of the grammar's recursion.
+const MOST_KEYWORDS: usize = 128;
+/// A `case` within a `case` doubles the work.
+const MOST_CASES: usize = 8;
+
+/// Is the text small enough for the tokenizer?
+pub(crate) fn check_text(text: &str) -> Result<(), &'static str> {
+    if text.len() > LONGEST_LINE {
+        return Err("it is longer than 64 KiB");
+    }
+    if text.contains('\0') {
+        return Err("it holds a NUL character");
+    }
+    let expansions = text.as_bytes().windows(2).filter(|pair| matches!(pair, [b'$', b'(' | b'{' | b'['])).count();
+    if expansions > MOST_EXPANSIONS { Err("it holds too many expansions") } else { Ok(()) }
+}
+
+/// Are the tokens few and flat enough for the grammar, and of the form that it relies on?
+pub(crate) fn check_tokens(tokens: &[Token]) -> Result<(), &'static str> {
+    if tokens.len() > MOST_TOKENS {
+        return Err("it has too many words");
+    }
+    let (mut open, mut deepest, mut parentheses, mut keywords, mut cases) = (0_usize, 0, 0, 0, 0);
+    for token in tokens {
+        match token {
+            Token::Operator(operator, _) if operator == "(" => {
+                open += 1;
+                parentheses += 1;
+                deepest = deepest.max(open);
+            }
+            Token::Operator(operator, _) if operator == ")" => open = open.saturating_sub(1),
+            Token::Operator(..) => {}
+            Token::Word(word, _) => match word.as_str() {
+                "case" => {
+                    cases += 1;
+                    keywords += 1;
+                }
+                "{" | "if" | "while" | "until" | "for" | "select" | "function" | "coproc" | "[[" | "!" | "elif" => {
+                    keywords += 1;
+                }
+                _ => {}
+            },
+        }
+    }
+    if deepest > DEEPEST_PARENTHESES || parentheses > MOST_PARENTHESES || keywords > MOST_KEYWORDS || cases > MOST_CASES {
+        return Err("it is nested too deeply");
+    }
+    tokens.iter().enumerate().try_for_each(|(at, token)| check_form(tokens, at, token))
+}
+
+fn check_form(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'static str> {
+    let operator_at = |at: usize| match tokens.get(at) {
+        Some(Token::Operator(operator, _)) => Some(operator.as_str()),
+        _ => None,
+    };
+    match token {
+        Token::Word(word, _) => {
+            let redirected = operator_at(at + 1).is_some_and(|operator| operator.starts_with(['<', '>']));
+            // The grammar takes such a word for the number of a descriptor and does not survive a large one.
+            let number = word.chars().all(|c| c.is_ascii_digit());
+            if redirected && number && !(1..=9).contains(&word.len()) {
+                return Err("it redirects a descriptor that cannot exist");
+            }
+            // The same for subscripts, which it would look into without a bound.
+            let subscript = word.split_once('[').filter(|(name, _)| is_name(name));
+            match subscript {
+                Some((_, rest)) if rest.contains(['$', '`', '(']) => {
+                    Err("it computes a subscript")
+                }
+                _ => Ok(()),
+            }
+        }
+        Token::Operator(operator, _) if operator == "<<" || operator == "<<-" => {
+            // Four tokens make a here-document: operator, tag, body, tag. The grammar does not compare the tags, and
+            // within `((` the tokenizer does not look for a body at all.
+            let words = [1, 2, 3].map(|offset| match tokens.get(at + offset) {
+                Some(Token::Word(word, _)) => Some(word.as_str()),
+                _ => None,
+            });
+            match words {
+                [Some(tag), Some(_), Some(end)] if brush_parser::unquote_str(tag) == end => Ok(()),
+                _ => Err("the end of a here-document is not certain"),
+            }
+        }
+        Token::Operator(..) => Ok(()),
+    }
+}
+
+/// Is this the name of a shell variable?
+pub(crate) fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
+        && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
+}

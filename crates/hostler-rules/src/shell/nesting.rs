@@ -1,0 +1,149 @@
+//! Where a quote, a substitution or an expansion ends. One pass with a stack of its own; no answer where shells differ.
+
+/// The index of the character that closes what was opened just before `from`.
+///
+/// `close` is one of `"`, `)`, `}` and `]`. There is no answer if nothing closes it, and also none for comments within
+/// substitutions, for single quotes within `${…}` and for here-documents whose end is not plain, because what those mean
+/// depends on more than can be seen from here.
+pub(crate) fn closing(chars: &[char], from: usize, close: char) -> Option<usize> {
+    let mut expected = vec![close];
+    let mut documents: Vec<Document> = Vec::new();
+    let mut index = from;
+    loop {
+        let top = *expected.last()?;
+        let c = *chars.get(index)?;
+        if top == '"' {
+            match c {
+                '\\' => index += 1,
+                '"' => {
+                    expected.pop();
+                }
+                '$' => index += open_expansion(chars, index, &mut expected),
+                '`' => index = closing_backquote(chars, index + 1)?,
+                _ => {}
+            }
+        } else if c == top {
+            expected.pop();
+        } else {
+            match c {
+                '\\' => index += 1,
+                '\'' if top == '}' => return None,
+                '\'' => index = position(chars, index + 1, '\'')?,
+                '"' => expected.push('"'),
+                '`' => index = closing_backquote(chars, index + 1)?,
+                '$' if chars.get(index + 1) == Some(&'\'') => {
+                    (top != '}').then_some(())?;
+                    index = closing_ansi(chars, index + 2)?;
+                }
+                '$' => index += open_expansion(chars, index, &mut expected),
+                '(' => expected.push(')'),
+                '[' if top == ']' => expected.push(']'),
+                '#' if top == ')' && begins_comment(chars, index, from) => return None,
+                '<' if top == ')' && chars.get(index + 1) == Some(&'<') => {
+                    if chars.get(index + 2) == Some(&'<') {
+                        index += 2;
+                    } else {
+                        let (document, end) = Document::read(chars, index + 2)?;
+                        documents.push(document);
+                        index = end;
+                        continue;
+                    }
+                }
+                '\n' if top == ')' => {
+                    for document in documents.drain(..) {
+                        index = document.skip(chars, index + 1)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        if expected.is_empty() {
+            return documents.is_empty().then_some(index);
+        }
+        index += 1;
+    }
+}
+
+/// The index of the backquote that ends a substitution; nothing but a backslash protects one.
+pub(crate) fn closing_backquote(chars: &[char], from: usize) -> Option<usize> {
+    skipping_escapes(chars, from, '`')
+}
+
+fn closing_ansi(chars: &[char], from: usize) -> Option<usize> {
+    skipping_escapes(chars, from, '\'')
+}
+
+fn skipping_escapes(chars: &[char], from: usize, wanted: char) -> Option<usize> {
+    let mut index = from;
+    loop {
+        match *chars.get(index)? {
+            '\\' => index += 2,
+            c if c == wanted => return Some(index),
+            _ => index += 1,
+        }
+    }
+}
+
+fn position(chars: &[char], from: usize, wanted: char) -> Option<usize> {
+    chars.get(from..)?.iter().position(|c| *c == wanted).map(|offset| from + offset)
+}
+
+/// Notes what a dollar sign opens, and answers how many characters more that took.
+fn open_expansion(chars: &[char], index: usize, expected: &mut Vec<char>) -> usize {
+    let close = match chars.get(index + 1) {
+        Some('(') => ')',
+        Some('{') => '}',
+        Some('[') => ']',
+        // `$$` must not lend its second half to what follows.
+        Some('$') => return 1,
+        _ => return 0,
+    };
+    expected.push(close);
+    1
+}
+
+fn begins_comment(chars: &[char], index: usize, from: usize) -> bool {
+    index == from || chars.get(index.wrapping_sub(1)).is_some_and(|before| " \t\n;&|()<>".contains(*before))
+}
+
+/// A here-document that was announced.
+struct Document {
+    tag: String,
+    tabs: bool,
+}
+
+impl Document {
+    /// Reads the tag behind `<<`; answers the index behind it.
+    fn read(chars: &[char], from: usize) -> Option<(Self, usize)> {
+        let tabs = chars.get(from) == Some(&'-');
+        let mut index = from + usize::from(tabs);
+        while matches!(chars.get(index), Some(' ' | '\t')) {
+            index += 1;
+        }
+        let quote = chars.get(index).copied().filter(|c| matches!(c, '\'' | '"'));
+        index += usize::from(quote.is_some());
+        let rest = chars.get(index..)?;
+        let tag: String = rest.iter().take_while(|c| c.is_ascii_alphanumeric() || **c == '_').collect();
+        index += tag.len();
+        if let Some(quote) = quote {
+            (chars.get(index) == Some(&quote)).then_some(())?;
+            index += 1;
+        }
+        let ends = chars.get(index).is_none_or(|c| " \t\n;&|)<>".contains(*c));
+        (ends && !tag.is_empty()).then_some((Self { tag, tabs }, index))
+    }
+
+    /// Skips the body, whose first line begins at `from`; answers the index of the line break behind the tag.
+    fn skip(&self, chars: &[char], from: usize) -> Option<usize> {
+        let mut start = from;
+        loop {
+            let end = position(chars, start, '\n')?;
+            let line: String = chars.get(start..end)?.iter().collect();
+            let line = if self.tabs { line.trim_start_matches('\t') } else { line.as_str() };
+            if line == self.tag {
+                return Some(end);
+            }
+            start = end + 1;
+        }
+    }
+}

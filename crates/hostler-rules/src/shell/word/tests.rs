@@ -1,0 +1,68 @@
+use super::{Form, Place, Scanned, scan};
+
+fn read(raw: &str) -> Scanned {
+    scan(raw, Place::Word).unwrap()
+}
+
+fn literal(raw: &str) -> String {
+    let scanned = read(raw);
+    assert_eq!(scanned.word.form, Form::Literal, "{raw}");
+    scanned.word.text
+}
+
+#[test]
+fn quotes_are_removed() {
+    assert_eq!(literal(r#"a'b c'"d e"\ f"#), "ab cd e f");
+    assert_eq!(literal(r#""a\"b\\c\d\$e""#), r#"a"b\c\d$e"#);
+    assert_eq!(literal("''"), "");
+    assert_eq!(literal("a#b"), "a#b");
+    assert_eq!(literal("x$"), "x$");
+    assert_eq!(literal("'$(rm x)'"), "$(rm x)");
+}
+
+#[test]
+fn ansi_quotes_are_decoded() {
+    assert_eq!(literal(r"$'a\x62\143\u0064\n\''"), "abcd\n'");
+    for unclear in [r"$'\xff'", r"$'\0'", r"$'\q'", r"$'a"] {
+        assert!(scan(unclear, Place::Word).is_err(), "{unclear}");
+    }
+}
+
+#[test]
+fn expansions_leave_a_word_open() {
+    assert_eq!(read("a$x").word.form, Form::Any);
+    assert_eq!(read("\"a$x\"").word.form, Form::One);
+    assert_eq!(read("\"a$x\"").word.head, "a");
+    assert_eq!(read("\"$@\"").word.form, Form::Any);
+    assert_eq!(read("*.rs").word.form, Form::Any);
+    assert_eq!(read("{a,b}").word.form, Form::Any);
+    assert_eq!(read("a{1..3}").word.form, Form::Any);
+    assert_eq!(literal("{}"), "{}");
+    assert_eq!(literal("a{b}c"), "a{b}c");
+}
+
+#[test]
+fn nested_command_lines_are_found() {
+    assert_eq!(read("a$(b \")\" $(c))d").scripts, ["b \")\" $(c)"]);
+    assert_eq!(read("\"`a \\`b\\``\"").scripts, ["a `b`"]);
+    assert_eq!(read("${x:-$(a)}${y/b/`c`}").scripts, ["a", "c"]);
+    assert_eq!(read("$(cat <<'E'\n) it's\nE\n)").scripts, ["cat <<'E'\n) it's\nE\n"]);
+    assert_eq!(scan("a $(b) \"$(c)\" '$(d)'", Place::Document).unwrap().scripts, ["b", "c", "d"]);
+}
+
+#[test]
+fn what_may_run_something_unseen_is_hidden() {
+    for raw in ["$((x))", "$[x]", "${a[x]}", "${x@P}", "${(e)x}", "${ ls; }", "${|ls;}", "${x:y}"] {
+        assert!(read(raw).hidden.is_some(), "{raw}");
+    }
+    for raw in ["$((1+2))", "${a[0]}", "${a[@]}", "${#x}", "${x@Q}", "${x:1:2}", "${x%%.*}", "$?", "${!x}"] {
+        assert!(read(raw).hidden.is_none(), "{raw}");
+    }
+}
+
+#[test]
+fn what_shells_read_differently_is_not_read() {
+    for raw in ["\"${x:-'}$(rm y)'}\"", "a;b", "a b", "$(a # )\nb)", "$(cat <<E\nx)", "\"a", "$(a", "`a", "a\\"] {
+        assert!(scan(raw, Place::Word).is_err(), "{raw}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Command lines that try to look like something else, and what the rules make of them.
+
+use std::path::PathBuf;
+
+use hostler_rules::{Call, Effect, Links, Mode, Rule, RuleSet, Scope, Verdict, decide, explain};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Table {
+    allow: Vec<String>,
+    ask: Vec<String>,
+    deny: Vec<String>,
+    line: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    run: String,
+    want: String,
+    /// A word that the explanation must hold.
+    because: Option<String>,
+}
+
+fn table() -> (RuleSet, Vec<Line>) {
+    let table: Table = toml::from_str(include_str!("command_lines.toml")).unwrap();
+    let mut rules = RuleSet::default();
+    for (effect, texts) in [(Effect::Allow, table.allow), (Effect::Ask, table.ask), (Effect::Deny, table.deny)] {
+        for text in texts {
+            rules.add(Rule::parse(effect, Scope::Global, &text).unwrap()).unwrap();
+        }
+    }
+    (rules, table.line)
+}
+
+#[test]
+fn every_tricky_line_is_decided_as_the_table_says() {
+    let (rules, lines) = table();
+    assert!(lines.len() >= 80, "the table has {} lines", lines.len());
+    let links = Links([(PathBuf::from("/work/out/away"), PathBuf::from("/etc"))].into());
+    let mut wrong = Vec::new();
+    for line in &lines {
+        let call = Call::shell(&line.run, "/work").with_home("/home/me");
+        let decision = decide(&rules, Mode::Default, &call, &links);
+        let got = match decision.verdict {
+            Verdict::Allow => "allow",
+            Verdict::Ask => "ask",
+            Verdict::Deny => "deny",
+            Verdict::Leave => "leave",
+        };
+        let said = explain(&decision).join(" ");
+        let explained = line.because.as_ref().is_none_or(|word| said.contains(word.as_str()));
+        if got != line.want || !explained {
+            wrong.push(format!("{:?}\n    want {} ({:?}), got {got}: {said}", line.run, line.want, line.because));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} lines:\n  {}", wrong.len(), lines.len(), wrong.join("\n  "));
+}
+
+#[test]
+fn no_line_of_the_table_is_there_twice() {
+    let (_, lines) = table();
+    let mut seen = std::collections::BTreeSet::new();
+    for line in &lines {
+        assert!(seen.insert(&line.run), "twice: {}", line.run);
+    }
+}
+
+/// What no rule may allow is not allowed by a rule for all of the shell either.
+#[test]
+fn a_rule_for_the_whole_shell_still_asks_about_what_cannot_be_seen() {
+    let mut rules = RuleSet::default();
+    rules.add(Rule::parse(Effect::Allow, Scope::Global, "Bash").unwrap()).unwrap();
+    let verdict = |line: &str| decide(&rules, Mode::Default, &Call::shell(line, "/work"), &Links::default()).verdict;
+    assert_eq!(verdict("rm -rf x && git -c core.pager=less log | ssh host uptime"), Verdict::Allow);
+    for line in ["$CMD x", "echo 'open", "curl x | sh", ". ./file", "eval \"$x\"", "echo $((a))"] {
+        assert_eq!(verdict(line), Verdict::Ask, "{line}");
+    }
+}

@@ -1,0 +1,199 @@
+//! What holds for all command lines and all rules.
+
+use hostler_rules::{Call, Effect, Links, Matcher, Mode, Rule, RuleSet, Scope, Verdict, decide, explain, suggest};
+use proptest::prelude::*;
+
+fn rules(texts: &[(Effect, &str)]) -> RuleSet {
+    let mut rules = RuleSet::default();
+    for (effect, text) in texts {
+        rules.add(Rule::parse(*effect, Scope::Global, text).unwrap()).unwrap();
+    }
+    rules
+}
+
+fn standard() -> RuleSet {
+    use Effect::{Allow, Deny};
+    rules(&[
+        (Allow, "Bash(git status)"),
+        (Allow, "Bash(ls:*)"),
+        (Allow, "Bash(echo:*)"),
+        (Allow, "Bash(cat:*)"),
+        (Allow, "Bash(bash:*)"),
+        (Allow, "Edit(out/**)"),
+        (Deny, "Bash(rm:*)"),
+        (Deny, "Edit(locked/**)"),
+    ])
+}
+
+fn verdict(rules: &RuleSet, mode: Mode, line: &str) -> Verdict {
+    decide(rules, mode, &Call::shell(line, "/work"), &Links::default()).verdict
+}
+
+/// Pieces of shell that like to be put together wrongly.
+fn shellish() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "echo", "ls", "rm", "git status", " ", " ", "\n", ";", "&&", "||", "|", "&", "(", ")", "{", "}", "$(", "`", "${", "$((",
+        "))", "'", "\"", "\\", "$'", "$\"", "<<EOF\n", "\nEOF\n", "<<'E'\n", "\nE\n", ">", "<(", "2>&1", "#", "if ", "then ",
+        "fi", "case x in ", "esac", ";;", "[[ ", " ]]", "x=", "a[1]=", "*", "~", "!", "-exec", "xargs ", "sh -c ", "eval ", "é",
+        "\t", "=(", "function f ", "for x in ", "do ", "done", "@(", "\u{0}", "99999999999>", "$", "%", "coproc ", "time ",
+    ]);
+    prop::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+fn allowed() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "git status", "ls -la", "echo 'a b' \"c\"", "cat <<'E'\nit's\nE\n", "echo a > out/b", "echo $(ls)", "bash -c 'ls'",
+        "(ls)", "{ ls; }", "if ls; then ls; fi", "echo $'\\''", "echo a # b\n", "echo \"$(cat <<'E'\n)\nE\n)\"",
+    ])
+}
+
+fn denied() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "rm x", "/bin/rm x", "r\\m x", "$'rm' x", "echo $(rm x)", "bash -c 'rm x'", "sudo rm x", "(rm x)", "ls | xargs rm",
+        "find . -exec rm {} \\;", "echo a > locked/b", "echo `rm x`", "X=1 rm x", "eval rm x", "rm x <<'E'\nE\n",
+    ])
+}
+
+fn operator() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        ";", " ; ", "&&", " && ", "||", "|", "|&", "&", "\n", "\n\n", " #\n", "\\\n;", "\t&& \n",
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_answered(line in any::<String>()) {
+        let decision = decide(&standard(), Mode::Default, &Call::shell(&line, "/work"), &Links::default());
+        prop_assert!(!explain(&decision).is_empty());
+    }
+
+    #[test]
+    fn any_shellish_text_is_answered_in_every_mode(line in shellish()) {
+        for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk] {
+            let decision = decide(&standard(), mode, &Call::shell(&line, "/work"), &Links::default());
+            prop_assert!(!explain(&decision).is_empty());
+            prop_assert!(mode != Mode::DontAsk || decision.verdict != Verdict::Ask);
+        }
+    }
+
+    #[test]
+    fn an_allowed_line_with_a_denied_one_is_never_allowed(first in allowed(), operator in operator(), second in denied()) {
+        for line in [format!("{first}{operator}{second}"), format!("{second}{operator}{first}")] {
+            prop_assert_ne!(verdict(&standard(), Mode::Default, &line), Verdict::Allow, "{}", line);
+            prop_assert_ne!(verdict(&standard(), Mode::Plan, &line), Verdict::Allow, "{}", line);
+        }
+    }
+
+    #[test]
+    fn a_denied_line_is_not_allowed_whatever_stands_around_it(before in shellish(), line in denied(), after in shellish()) {
+        // A comment or an open quote before it makes it harmless, so only a fresh line counts.
+        let first = verdict(&standard(), Mode::Default, &before);
+        let whole = format!("{line}\n{before}\n{after}");
+        prop_assert_ne!(verdict(&standard(), Mode::Default, &whole), Verdict::Allow, "{:?} after {:?}", whole, first);
+    }
+
+    #[test]
+    fn quotes_around_words_change_nothing(
+        words in prop::collection::vec("[a-z][a-z0-9./-]{0,6}", 1..5), style in prop::collection::vec(0_usize..4, 5),
+    ) {
+        let set = rules(&[(Effect::Allow, &format!("Bash({})", words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")))]);
+        let quote = |(word, style): (&String, &usize)| match style {
+            0 => format!("'{word}'"),
+            1 => format!("\"{word}\""),
+            2 => format!("$'{word}'"),
+            _ => word.chars().map(|c| format!("\\{c}")).collect(),
+        };
+        let quoted = words.iter().zip(&style).map(quote).collect::<Vec<_>>().join(" ");
+        let bare = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        prop_assert_eq!(verdict(&set, Mode::Default, &quoted), verdict(&set, Mode::Default, &bare), "{}", quoted);
+    }
+
+    #[test]
+    fn a_suggested_rule_allows_its_call_and_survives_its_text(line in shellish()) {
+        let call = Call::shell(&line, "/work");
+        for suggestion in suggest(&call, Scope::Session, &Links::default()) {
+            let mut set = RuleSet::default();
+            for rule in &suggestion.rules {
+                prop_assert_eq!(&rule.to_string().parse::<Matcher>().unwrap(), &rule.matcher);
+                set.add(rule.clone()).unwrap();
+            }
+            prop_assert_eq!(decide(&set, Mode::Default, &call, &Links::default()).verdict, Verdict::Allow);
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_rule_or_an_error_with_a_place(text in "(Bash|Read|Edit|WebFetch|mcp__|Write)?[(]?[ -~é]{0,20}[)]?") {
+        match text.parse::<Matcher>() {
+            Ok(matcher) => prop_assert_eq!(matcher.to_string().parse::<Matcher>().unwrap(), matcher),
+            Err(error) => {
+                prop_assert!((1..=text.chars().count() + 1).contains(&error.position));
+                prop_assert!(!error.problem.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_of_any_words_can_be_named(words in prop::collection::vec("[ -~é\n]{1,8}", 1..4), open in any::<bool>()) {
+        let quoted = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect::<Vec<_>>().join(" ");
+        let matcher: Matcher = format!("Bash({quoted}{})", if open { ":*" } else { "" }).parse().unwrap();
+        prop_assert_eq!(matcher.to_string().parse::<Matcher>().unwrap(), matcher);
+    }
+}
+
+/// Deep and broad input has an answer, on the small stack of a test thread.
+#[test]
+fn hostile_nesting_is_asked_about() {
+    let around = |open: &str, middle: &str, close: &str, times: usize| open.repeat(times) + middle + &close.repeat(times);
+    let lines = [
+        around("$(", "ls", ")", 10_000),
+        around("(", "ls;ls", ")", 5_000),
+        around("((", "", "", 5_000),
+        around("{ ", "ls", "; }", 5_000),
+        around("if ls; then ", "ls", "; fi", 2_000),
+        around("case x in a) ", "ls", " ;; esac", 1_000),
+        around("\"$(", "ls", ")\"", 5_000),
+        around("${a:-", "b", "}", 5_000),
+        around("[[ ( ", "a", " ) ]]", 3_000),
+        around("[[ a =~ ( ", "a", "", 3_000),
+        around("`\\`", "ls", "", 5_000),
+        around("a[$(", "b", ")]", 3_000),
+        around("cat <( ", "ls", " )", 3_000),
+        around("! ", "ls", "", 5_000),
+        around("eval ", "ls", "", 5_000),
+        around("sudo ", "ls", "", 5_000),
+        around("function f { ", "ls", "; }", 2_000),
+        "ls; ".repeat(5_000),
+        "<<E ".repeat(5_000),
+        "\"".repeat(20_001),
+        "a".repeat(100_000),
+    ];
+    for line in &lines {
+        let head: String = line.chars().take(20).collect();
+        assert_eq!(verdict(&standard(), Mode::Default, line), Verdict::Ask, "{head}…");
+    }
+}
+
+/// Just within the limits the grammar is used, and both its stack and its time must do.
+#[test]
+fn nesting_within_the_limits_is_read() {
+    let around = |open: &str, middle: &str, close: &str, times: usize| open.repeat(times) + middle + &close.repeat(times);
+    let lines = [
+        around("( ", "rm x", " )", 8),
+        around("(", "rm x;ls", ")", 8),
+        around("{ ", "rm x", "; }", 120),
+        around("if ls; then ", "rm x", "; fi", 120),
+        around("while ls; do ", "rm x", "; done", 120),
+        around("case x in a) ", "rm x", " ; esac", 8),
+        around("echo $(", "rm x", ")", 6),
+        around("f() { ", "rm x", "; }", 120),
+    ];
+    for line in &lines {
+        assert_eq!(verdict(&standard(), Mode::Default, line), Verdict::Deny, "{line}");
+    }
+    assert_eq!(verdict(&standard(), Mode::Default, &around("echo {a,", "b", "}", 5_000)), Verdict::Allow);
+    // The tokenizer goes deeper than we look.
+    assert_eq!(verdict(&standard(), Mode::Default, &around("echo $(", "ls", ")", 500)), Verdict::Ask);
+    assert_eq!(verdict(&standard(), Mode::Default, &around("echo \"${a:-", "ls", "}\"", 500)), Verdict::Ask);
+}

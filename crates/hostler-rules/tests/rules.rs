@@ -1,0 +1,168 @@
+//! The text of rules, how they are stored, and which are offered.
+
+use hostler_rules::{Call, Disk, Effect, Links, Matcher, Rule, RuleSet, RuleSetError, Scope, suggest};
+use serde_json::json;
+
+#[test]
+fn rules_are_printed_as_they_are_read() {
+    for (text, printed) in [
+        ("Bash(git status)", "Bash(git status)"),
+        ("Bash(npm run:*)", "Bash(npm run:*)"),
+        ("Bash(npm run *)", "Bash(npm run:*)"),
+        ("Bash(git  \"log\" 'a b')", "Bash(git log 'a b')"),
+        ("Bash(echo '*')", "Bash(echo '*')"),
+        ("Bash(find . -exec cat {} ';')", "Bash(find . -exec cat '{}' ';')"),
+        ("Bash(*)", "Bash"),
+        ("Bash", "Bash"),
+        ("Write", "Write"),
+        ("*", "*"),
+        ("mcp__*", "mcp__*"),
+        ("mcp__github", "mcp__github"),
+        ("mcp__github__create_issue", "mcp__github__create_issue"),
+        ("Read(~/secrets/**)", "Read(~/secrets/**)"),
+        ("Edit(src/**)", "Edit(./src/**)"),
+        ("Edit(src/)", "Edit(src/)"),
+        ("Read(//etc/hosts)", "Read(//etc/hosts)"),
+        ("Read(*.pem)", "Read(*.pem)"),
+        ("Read(a (copy).txt)", "Read(a (copy).txt)"),
+        ("WebFetch(domain:Example.COM)", "WebFetch(domain:example.com)"),
+        ("WebFetch(domain:*.example.com)", "WebFetch(domain:*.example.com)"),
+        ("Bash(sudo apt update)", "Bash(sudo apt update)"),
+        ("Bash(source:*)", "Bash(source:*)"),
+    ] {
+        let matcher: Matcher = text.parse().unwrap();
+        assert_eq!(matcher.to_string(), printed);
+        assert_eq!(printed.parse::<Matcher>().unwrap(), matcher);
+    }
+}
+
+#[test]
+fn what_is_not_a_rule_says_what_to_do_and_where() {
+    for (text, position, hint) in [
+        ("", 1, "name of a tool"),
+        ("Bash(git", 9, "not closed"),
+        ("(x)", 1, "name of a tool"),
+        ("Ba sh", 3, "letters"),
+        ("Bash()", 6, "leave them out"),
+        ("Bash(:*)", 6, "leave them out"),
+        ("Bash(git status && ls)", 6, "one command"),
+        ("Bash(ls > x)", 6, "redirections"),
+        ("Bash(A=1 ls)", 6, "variables"),
+        ("Bash(A=1)", 6, "assignment"),
+        ("Bash(ls *.rs)", 6, "quote"),
+        ("Bash(npm run test*)", 6, "quote"),
+        ("Bash($X)", 6, "quote"),
+        ("Bash(echo 'x)", 6, "could read"),
+        ("Read(/etc/hosts)", 6, "`//`"),
+        ("Read(a/../b)", 8, "go up"),
+        ("Read()", 6, "leave them out"),
+        ("WebFetch(example.com)", 10, "domain:"),
+        ("WebFetch(domain:a b)", 10, "host"),
+        ("mcp__a(b)", 7, "no parentheses"),
+        ("Task(x)", 5, "no parentheses"),
+        ("Wri*", 4, "star"),
+    ] {
+        let error = text.parse::<Matcher>().unwrap_err();
+        assert_eq!(error.position, position, "{text}: {error}");
+        assert!(error.to_string().contains(hint), "{text}: {error}");
+    }
+}
+
+fn stored() -> RuleSet {
+    let mut set = RuleSet::default();
+    set.add(Rule::parse(Effect::Deny, Scope::Global, "Bash(rm:*)").unwrap()).unwrap();
+    set.add(Rule::parse(Effect::Allow, Scope::Workspace, "Edit(./src/**)").unwrap()).unwrap();
+    set
+}
+
+#[test]
+fn a_set_is_stored_in_a_form_that_people_can_read() {
+    let set = stored();
+    let json = serde_json::to_value(&set).unwrap();
+    let wanted = json!({ "version": 1, "rules": [
+        { "effect": "deny", "scope": "global", "rule": "Bash(rm:*)" },
+        { "effect": "allow", "scope": "workspace", "rule": "Edit(./src/**)" },
+    ] });
+    assert_eq!(json, wanted);
+    assert_eq!(serde_json::from_value::<RuleSet>(json).unwrap(), set);
+    let text = toml::to_string(&set).unwrap();
+    assert_eq!(toml::from_str::<RuleSet>(&text).unwrap(), set);
+}
+
+#[test]
+fn a_set_of_another_version_or_with_a_wrong_rule_is_refused_as_a_whole() {
+    let refusal = |text: &str| serde_json::from_str::<RuleSet>(text).unwrap_err().to_string();
+    assert!(refusal(r#"{"version":2,"rules":[]}"#).contains("version 2"));
+    assert!(refusal(r#"{"version":1,"rules":[{"effect":"deny","scope":"global","rule":"Bash("}]}"#).contains("not closed"));
+    assert!(refusal(r#"{"version":1,"rules":[{"effect":"never","scope":"global","rule":"Bash"}]}"#).contains("never"));
+    assert!(refusal(r#"{"version":1,"more":1}"#).contains("more"));
+    assert!(refusal(r#"{"rules":[]}"#).contains("version"));
+}
+
+#[test]
+fn a_rule_is_in_a_set_once_and_can_be_removed() {
+    let mut set = stored();
+    let rule = set.iter().next().unwrap().clone();
+    assert!(!set.add(rule.clone()).unwrap());
+    assert_eq!(set.len(), 2);
+    assert!(set.remove(&rule));
+    assert!(!set.remove(&rule));
+    set.join(&stored()).unwrap();
+    assert_eq!(set.len(), 2);
+    let full = (0..5_000).map(|n| Rule::parse(Effect::Deny, Scope::Global, &format!("tool{n}")).unwrap());
+    let refused = full.map(|rule| set.add(rule)).find_map(Result::err);
+    assert_eq!(refused, Some(RuleSetError::TooMany));
+}
+
+fn offered(call: &Call) -> Vec<String> {
+    let text = |rules: &[Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
+    suggest(call, Scope::Session, &Links::default()).iter().map(|suggestion| text(&suggestion.rules)).collect()
+}
+
+#[test]
+fn narrow_rules_are_offered() {
+    for (line, wanted) in [
+        ("git status", vec!["Bash(git status)", "Bash(git status:*)"]),
+        ("npm run build -- --fast", vec!["Bash(npm run build -- --fast)", "Bash(npm run build:*)"]),
+        ("cargo test -p x", vec!["Bash(cargo test -p x)", "Bash(cargo test:*)"]),
+        ("ls -la src", vec!["Bash(ls -la src)", "Bash(ls:*)"]),
+        ("rm -rf x", vec!["Bash(rm -rf x)"]),
+        ("python3 a.py", vec!["Bash(python3 a.py)"]),
+        ("git -C x status", vec!["Bash(git -C x status)"]),
+        ("sudo apt update", vec!["Bash(sudo apt update)"]),
+        ("cd x && make", vec!["Bash(cd x) + Bash(make)"]),
+        ("timeout 5 make", vec!["Bash(make)"]),
+        ("make > out/log 2>&1", vec!["Bash(make) + Edit(./out/log)"]),
+        ("ssh host uptime", vec!["Bash(ssh host uptime)"]),
+        ("ls *.rs", vec!["Bash(ls:*)"]),
+        ("echo 'a b'", vec!["Bash(echo 'a b')"]),
+        ("$CMD x", vec![]),
+        (". x", vec![]),
+        ("echo 'open", vec![]),
+        ("make $X", vec![]),
+        ("a;b;c;d;e;f", vec![]),
+        ("LD_PRELOAD=x ls", vec![]),
+    ] {
+        assert_eq!(offered(&Call::shell(line, "/w")), wanted, "{line}");
+    }
+}
+
+#[test]
+fn rules_for_files_hosts_and_servers_are_offered() {
+    let call = |text: &str| Call::parse(text, "/w").unwrap();
+    assert_eq!(offered(&call("Write(src/a.rs)")), ["Edit(./src/a.rs)", "Edit(./src/**)"]);
+    assert_eq!(offered(&call("Edit(a.rs)")), ["Edit(./a.rs)"]);
+    assert_eq!(offered(&call("Read(/etc/hosts)")), ["Read(//etc/hosts)"]);
+    assert_eq!(offered(&call("Edit(app/[id]/a*b.ts)")), [r"Edit(./app/[id]/a\*b.ts)", "Edit(./app/[id]/**)"]);
+    assert_eq!(offered(&call("WebFetch(https://docs.rs/x)")), ["WebFetch(domain:docs.rs)"]);
+    assert_eq!(offered(&call("mcp__github__create_issue")), ["mcp__github__create_issue"]);
+    assert_eq!(offered(&Call::new("Edit", json!({}), "/w")), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_is_offered_for_a_path_behind_a_link() {
+    let directory = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/etc", directory.path().join("link")).unwrap();
+    let call = Call::new("Edit", json!({ "file_path": "link/x" }), directory.path());
+    assert!(suggest(&call, Scope::Session, &Disk).is_empty());
+}

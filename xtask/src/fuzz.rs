@@ -10,7 +10,7 @@ use crate::steps::{Steps, Then, succeed};
 use crate::workspace::Workspace;
 
 /// The largest input; everything that matters fits, and small inputs run faster.
-const MAX_INPUT_BYTES: usize = 4096;
+const MAX_INPUT_BYTES: usize = 1024;
 
 /// How long to run.
 #[derive(Debug, clap::Args)]

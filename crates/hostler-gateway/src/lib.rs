@@ -20,6 +20,9 @@ mod credential;
 mod dollars;
 mod envelope;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod handler;
 mod lease;

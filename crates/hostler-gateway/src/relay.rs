@@ -36,13 +36,24 @@ pub(crate) const ENDED: &str = "The gateway is stopping or the agent's registrat
 
 /// Tells clients whether another try makes sense.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// Events are gathered up to this size before they are written.
+const TOGETHER: usize = 16 * 1024;
+/// How often a relay lets others go first. Once would do, but hyper asks a body that has nothing yet a second time
+/// before it really lets go.
+const YIELDS: u8 = 2;
 
 /// A stream in mid-flight, as a response body.
+///
+/// The task that reads the upstream's connection hands over one chunk, mostly one event, at a time. Where more have
+/// arrived, writing each by itself would cost a system call per event, so the relay lets that task go on before it
+/// writes. It waits for no time and no event: what is there when its turn comes again is written.
 pub(crate) struct Relay {
     events: EventBytes,
     watch: Watch,
     /// Whole events that are not written yet; the first ones come from before the response.
-    ready: Bytes,
+    ready: BytesMut,
+    /// How often others were let go first since the last event came.
+    yields: u8,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
     over: bool,
     passage: Passage,
@@ -65,7 +76,6 @@ impl Relay {
             })??;
             ready.extend_from_slice(&watch.pass(chunk)?);
         }
-        let ready = ready.freeze();
         if let Some(body) = watch.early_error.take() {
             let kind = error::envelope_kind(&body).unwrap_or_default();
             let status = ErrorKind::status_of_name(&kind);
@@ -73,7 +83,9 @@ impl Relay {
         }
         passage.streaming();
         let passage = passage.hand_over();
-        Ok(Self { events, watch, ready, ended: Box::pin(ended.cancelled_owned()), over: false, passage })
+        let ended = Box::pin(ended.cancelled_owned());
+        // The first events go out together with the head.
+        Ok(Self { events, watch, ready, yields: YIELDS, ended, over: false, passage })
     }
 
     /// Ends the stream, with an `error` event unless its last event has passed already. The upstream is let go at
@@ -84,7 +96,7 @@ impl Relay {
         if !self.watch.finished {
             self.watch.failed = true;
             let (kind, message) = why();
-            self.ready = error::event(kind, &message);
+            self.ready.extend_from_slice(&error::event(kind, &message));
         }
     }
 }
@@ -101,36 +113,40 @@ impl Body for Relay {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        loop {
-            if !this.ready.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
-            }
-            if this.over {
-                let ending = if this.watch.failed { Ending::BrokenOff } else { Ending::Answered };
-                this.passage.streamed(ending);
-                return Poll::Ready(None);
-            }
-            if this.ended.as_mut().poll(cx).is_ready() {
-                this.end(|| (ErrorKind::Api, ENDED.to_owned()));
-                continue;
-            }
+        if !this.over && this.ended.as_mut().poll(cx).is_ready() {
+            this.end(|| (ErrorKind::Api, ENDED.to_owned()));
+        }
+        while !this.over && this.ready.len() < TOGETHER {
             let next = match Pin::new(&mut this.events).poll_next(cx) {
-                Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
+                Poll::Pending if this.ready.is_empty() => return Poll::Pending,
+                Poll::Pending if this.yields == YIELDS => break,
+                Poll::Pending => {
+                    this.yields += 1;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             };
+            this.yields = 0;
             let passed = match next {
                 Some(Ok(chunk)) => this.watch.pass(chunk),
                 Some(Err(error)) => Err(error),
                 None => Err(UpstreamError::BrokenOff { reason: "the stream ended before its last event".to_owned() }),
             };
             match passed {
-                Ok(whole) => this.ready = whole,
+                Ok(whole) => this.ready.extend_from_slice(&whole),
                 Err(failure) => this.end(|| {
                     tracing::warn!(error = %failure, "a stream broke off");
                     describe(&failure)
                 }),
             }
         }
+        if !this.ready.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(this.ready.split().freeze()))));
+        }
+        let ending = if this.watch.failed { Ending::BrokenOff } else { Ending::Answered };
+        this.passage.streamed(ending);
+        Poll::Ready(None)
     }
 }
 

@@ -4,6 +4,7 @@
 mod anthropic;
 mod auth;
 mod cancellation;
+mod chunking;
 mod copilot;
 mod copilot_login;
 mod copilot_stand_in;

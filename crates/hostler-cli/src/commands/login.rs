@@ -124,8 +124,9 @@ async fn sign_in(spec: UpstreamSpec, wiring: &Wiring, io: &mut Io) -> Result<Sec
 /// A line that is typed without being shown, or all of what a program writes to us.
 async fn ask_for_key(name: &str, wiring: &Wiring, io: &mut Io) -> Result<SecretString, Failure> {
     let key = if wiring.environment.stdin_is_terminal {
-        io.console.prompt(&format!("The key of {name} (not shown as you type): "));
+        // Hidden first: what is typed at the sight of the question must neither be shown nor be thrown away.
         let hidden = Hidden::start()?;
+        io.console.prompt(&format!("The key of {name} (not shown as you type): "));
         let line = io.signals.unless(read_line(&mut io.stdin)).await;
         drop(hidden);
         io.console.note("", Style::Plain);

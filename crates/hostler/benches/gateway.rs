@@ -34,10 +34,6 @@ const PEERS_SHARE: usize = 20;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    if let Some(at) = arguments.iter().position(|argument| argument == systems::SERVE) {
-        let upstream = arguments.get(at + 1).expect("the upstream's URL");
-        return systems::serve(upstream.parse().expect("a URL"));
-    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(measure(&arguments));
 }

@@ -4,16 +4,11 @@ use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hostler_gateway::{AnthropicConfig, AnthropicUpstream, FixedCredential, Gateway, GatewayConfig, Lease, Upstreams};
-use secrecy::ExposeSecret as _;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-/// With this argument, and an upstream's URL, the benchmark is the gateway.
-pub(super) const SERVE: &str = "--serve-gateway";
 /// How long a peer may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(90);
 const BEARER: &str = "bench-bearer";
@@ -33,14 +28,18 @@ impl System {
         Self { name: "direct", address, head: head("none"), process: None }
     }
 
-    /// Our gateway before that upstream, in a process of its own.
+    /// `hostler proxy` before that upstream.
     pub(super) fn hostler(upstream: SocketAddr) -> Self {
         let home = tempfile::tempdir().expect("a temporary directory");
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
         command
-            .arg(SERVE)
+            .args(["proxy", "--listen", "127.0.0.1:0", "--upstream", "anthropic", "--upstream-url"])
             .arg(format!("http://{upstream}"))
             .current_dir(home.path())
+            // Nothing of whoever runs this.
+            .env_clear()
+            .env("HOME", home.path())
+            .env("HOSTLER_UPSTREAM_KEY", "sk-bench")
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut process = Process::start(command, home);
@@ -66,23 +65,6 @@ fn head(bearer: &str) -> String {
         "POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {bearer}\r\nx-api-key: {bearer}\r\n\
          anthropic-version: 2023-06-01\r\n"
     )
-}
-
-/// Is the gateway until it is killed; says where it listens as `hostler proxy` does.
-pub(super) fn serve(upstream: url::Url) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let credential = Arc::new(FixedCredential(Some("sk-bench".into())));
-        let upstream = AnthropicUpstream::new(AnthropicConfig { credential, ..AnthropicConfig::new(upstream) });
-        let config =
-            GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(Upstreams::only(Arc::new(upstream))) };
-        let gateway = Gateway::start(config).await.expect("a gateway");
-        let lease = Lease { session: String::new(), chat: String::new(), upstream: None };
-        let registration = gateway.register(lease);
-        let (nonce, _) = registration.bearer().expose_secret().split_once('.').expect("a nonce");
-        println!("READY:{}\nNONCE:{nonce}", gateway.address().port());
-        std::future::pending::<()>().await;
-    });
 }
 
 /// The other gateways whose homes are given; one that does not come up is told and left out.

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
+use crate::outside;
 use crate::steps::succeed;
 use crate::workspace::Workspace;
 
@@ -14,7 +15,20 @@ struct Benchmark {
     about: &'static str,
 }
 
-const BENCHMARKS: [Benchmark; 6] = [
+/// Other gateways that can be measured beside ours.
+const PEERS: [&str; 2] = ["claude-code-router", "litellm"];
+
+/// Which benchmark.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Its name; without one, they are listed.
+    name: Option<String>,
+    /// Measures other gateways in the same run; they are fetched into the cache directory once.
+    #[arg(long)]
+    peers: bool,
+}
+
+const BENCHMARKS: [Benchmark; 7] = [
     Benchmark {
         package: "hostler",
         name: "turn",
@@ -41,6 +55,11 @@ const BENCHMARKS: [Benchmark; 6] = [
         about: "readers beside one that does not read, during 60 000 actions",
     },
     Benchmark {
+        package: "hostler",
+        name: "gateway",
+        about: "first event, events a second, CPU and memory of `hostler proxy`, beside the upstream without it (--peers)",
+    },
+    Benchmark {
         package: "hostler-store",
         name: "journal",
         about: "actions a second through the journal, beside SQLite alone",
@@ -48,8 +67,8 @@ const BENCHMARKS: [Benchmark; 6] = [
 ];
 
 /// Runs one benchmark in the release profile, or lists them all.
-pub fn run(name: Option<&str>) -> Result<ExitCode> {
-    let Some(name) = name else {
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let Some(name) = options.name.as_deref() else {
         for benchmark in BENCHMARKS {
             println!("{:<10} {}", benchmark.name, benchmark.about);
         }
@@ -59,8 +78,22 @@ pub fn run(name: Option<&str>) -> Result<ExitCode> {
         .iter()
         .find(|benchmark| benchmark.name == name)
         .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
+    ensure!(!options.peers || name == "gateway", "only the benchmark \"gateway\" has peers");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
-    succeed(workspace.cargo().args(["bench", "--quiet", "--package", benchmark.package, "--bench", benchmark.name]))?;
+    let mut bench = workspace.cargo();
+    bench.args(["bench", "--quiet", "--package", benchmark.package, "--bench", benchmark.name, "--"]);
+    if options.peers {
+        for peer in PEERS {
+            match outside::ensure(peer) {
+                Ok(home) => {
+                    bench.arg(format!("--{peer}")).arg(home);
+                }
+                // The others are still worth measuring, and the table must not look as if nobody had been asked.
+                Err(error) => println!("{peer} is not measured: {error:#}\n"),
+            }
+        }
+    }
+    succeed(&mut bench)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -100,6 +100,7 @@ fn may_stay(path: &Path) -> bool {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::process::Stdio;
 
     use super::*;
@@ -130,7 +131,11 @@ mod tests {
             let root = tempfile::tempdir().unwrap();
             let run = Run::begin(root.path()).unwrap();
             let mut command = Command::new("cat");
-            let mut child = run.mark(&mut command).env_remove(hidden).stdin(Stdio::piped()).spawn().unwrap();
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = run.mark(&mut command).env_remove(hidden).spawn().unwrap();
+            // Its echo shows that it runs: until then its environment may not be there to be read.
+            child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+            child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
             let found = run.processes();
             child.kill().unwrap();
             child.wait().unwrap();

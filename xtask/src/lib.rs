@@ -7,7 +7,11 @@
 
 pub mod bench;
 pub mod demo;
+pub mod fuzz;
 mod leaks;
+mod outside;
+pub mod setup;
+pub mod soak;
 mod steps;
 pub mod test;
 mod tools;

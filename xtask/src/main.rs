@@ -1,4 +1,4 @@
-//! `cargo xtask demo|test|bench`.
+//! `cargo xtask demo|setup|test|fuzz|soak|bench`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "a program that people run in a terminal")]
@@ -24,13 +24,16 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Runs every check: tools, build, agents, format, lints, docs, tests, doctests, leaks.
+    /// Fetches what the tests need, for running them with cargo's own commands: agents, SDKs.
+    Setup,
+    /// Runs every check: tools, build, agents, SDKs, format, lints, docs, tests, doctests, leaks.
     Test(xtask::test::Options),
+    /// Throws random bytes at the parsers for a bounded time.
+    Fuzz(xtask::fuzz::Options),
+    /// Makes very many requests to the gateway, with faults, and checks that nothing is left of them.
+    Soak(xtask::soak::Options),
     /// Runs a benchmark in the release profile and prints it beside its floor; without a name, lists them.
-    Bench {
-        /// Which one.
-        name: Option<String>,
-    },
+    Bench(xtask::bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -43,7 +46,10 @@ fn main() -> ExitCode {
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Demo { arguments } => xtask::demo::run(&arguments),
+        Command::Setup => xtask::setup::run(),
         Command::Test(options) => xtask::test::run(&options),
-        Command::Bench { name } => xtask::bench::run(name.as_deref()),
+        Command::Fuzz(options) => xtask::fuzz::run(&options),
+        Command::Soak(options) => xtask::soak::run(&options),
+        Command::Bench(options) => xtask::bench::run(&options),
     }
 }

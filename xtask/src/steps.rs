@@ -25,13 +25,14 @@ pub(crate) enum Then {
 /// A run of steps.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
-    done: Vec<(&'static str, Outcome, Duration)>,
+    done: Vec<(String, Outcome, Duration)>,
     stopped: bool,
 }
 
 impl Steps {
     /// Runs a step, unless an earlier one stopped the run.
-    pub(crate) fn step(&mut self, name: &'static str, then: Then, work: impl FnOnce() -> Result<()>) {
+    pub(crate) fn step(&mut self, name: impl Into<String>, then: Then, work: impl FnOnce() -> Result<()>) {
+        let name = name.into();
         if self.stopped {
             self.done.push((name, Outcome::Skipped, Duration::ZERO));
             return;

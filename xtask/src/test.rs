@@ -1,10 +1,12 @@
 //! `cargo xtask test`: every check, in the order in which a person wants to hear of them.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Result;
 
 use crate::leaks::Run;
+use crate::outside;
+use crate::setup;
 use crate::steps::{Steps, Then, succeed};
 use crate::tools;
 use crate::workspace::Workspace;
@@ -29,7 +31,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         steps.step("format", Then::GoOn, || cargo(&["fmt", "--all", "--check"]));
     }
     steps.step("build", Then::Stop, || cargo(&["build", "--workspace", "--exclude", "xtask", "--bins"]));
-    steps.step("agents", Then::Stop, || install_agents(&workspace));
+    steps.step("agents", Then::Stop, || setup::agents(&workspace));
+    steps.step("sdks", Then::Stop, || outside::ensure_all(&outside::SDKS));
     if filter.is_none() {
         let lints = ["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"];
         steps.step("lints", Then::GoOn, || cargo(&lints));
@@ -47,15 +50,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     steps.step("tests", Then::GoOn, || tests(&workspace, &run, filter));
     steps.step("leaks", Then::GoOn, || run.check());
     Ok(steps.finish())
-}
-
-/// The real agents that the tests drive, by the project's own command.
-fn install_agents(workspace: &Workspace) -> Result<()> {
-    for build in ["native", "js"] {
-        let mut hostler = Command::new(workspace.hostler("debug"));
-        succeed(hostler.args(["agents", "install", "claude", "--build", build]))?;
-    }
-    Ok(())
 }
 
 fn tests(workspace: &Workspace, run: &Run, filter: Option<&str>) -> Result<()> {

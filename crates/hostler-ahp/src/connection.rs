@@ -13,7 +13,7 @@ use ahp_types::commands::{
 };
 use ahp_types::state::Snapshot;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
-use hostler_engine::{Delivery, Engine, Presence, Reconnected, Subscriber};
+use hostler_engine::{Delivery, Engine, EngineError, Presence, Reconnected, Subscriber};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -190,7 +190,7 @@ async fn welcome<O>(
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    let presence = context.engine.client_arrived(&hello.client_id).await;
+    let presence = context.engine.client_arrived(&hello.client_id, hello.version.memo()).await;
     let (snapshots, held) = snapshots(context, subscriber, deliveries, &hello.subscriptions).await?;
     let current = i64::try_from(context.engine.current_seq()).unwrap_or(i64::MAX);
     let server_seq = snapshots.iter().map(|snapshot| snapshot.from_seq).max().unwrap_or(current);
@@ -231,14 +231,16 @@ where
         Err(error) => return Some(Err(error)),
     };
     let engine = &context.engine;
+    let known = engine.client_memo(&back.client_id).and_then(|memo| Version::of_memo(&memo));
+    let Some(version) = known else { return Some(Err(EngineError::ClientUnknown.into())) };
     let answer = engine.reconnect(&back.client_id, back.last_seen, &back.subscriptions, subscriber, 0).await;
     let (channels, missing, replay) = match answer {
         Ok(Reconnected::Replay { channels, missing }) => (channels, missing, true),
         Ok(Reconnected::Snapshots { channels, missing }) => (channels, missing, false),
         Err(error) => return Some(Err(error.into())),
     };
-    let presence = engine.client_arrived(&back.client_id).await;
-    let client = Client { version: Version::for_return(), id: back.client_id, presence };
+    let presence = engine.client_arrived(&back.client_id, version.memo()).await;
+    let client = Client { version, id: back.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
         let frame = encode::replay(id, &missed, &missing);
         answer_and_release(context, outbound, &client.version, frame, Vec::new()).await?;

@@ -16,9 +16,15 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    /// The version of a client that comes back: `reconnect` does not tell, and nothing that is sent differs.
-    pub(crate) fn for_return() -> Self {
-        Self { name: "1.0.0".to_owned(), slot: 0 }
+    /// What is noted about a client, because `reconnect` does not tell its version.
+    pub(crate) fn memo(&self) -> &str {
+        &self.name
+    }
+
+    /// The version of a client that comes back. `None` if it is not known, or not spoken any more: then the client has
+    /// to initialize.
+    pub(crate) fn of_memo(memo: &str) -> Option<Self> {
+        negotiate(&[memo.to_owned()]).ok()
     }
 }
 
@@ -64,6 +70,17 @@ mod tests {
         assert_eq!(offer(&["1.0.0"]), Ok("1.0.0".into()));
         assert_eq!(offer(&["0.9.0", "1.0.0", "1.2.0", "2.0.0"]), Ok("1.2.0".into()));
         assert_eq!(offer(&["nonsense", "1.0", "1.0.0"]), Ok("1.0.0".into()));
+    }
+
+    #[test]
+    fn a_client_that_comes_back_speaks_what_it_spoke() {
+        for offers in [&["0.9.0", "0.7.0"][..], &["1.0.0", "0.9.0"], &["1.2.0"]] {
+            let offers: Vec<_> = offers.iter().map(|version| (*version).to_owned()).collect();
+            let version = negotiate(&offers).unwrap();
+            assert_eq!(Version::of_memo(version.memo()), Some(version));
+        }
+        assert_eq!(Version::of_memo(""), None, "nothing was noted");
+        assert_eq!(Version::of_memo("0.8.0"), None, "not spoken any more");
     }
 
     #[test]

@@ -231,6 +231,40 @@ async fn a_client_of_version_0_9_is_served_the_same() {
 }
 
 #[tokio::test]
+async fn a_client_of_version_0_9_comes_back_as_such_also_after_a_restart() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    let hello = json!({"protocolVersions": ["0.9.0", "0.7.0"], "clientId": "code"});
+    let seen = raw.call("initialize", hello).await.unwrap()["serverSeq"].clone();
+    drop(raw);
+    let mut rig = rig.restart().await;
+    for _ in 0..2 {
+        let mut back = Raw::connect(&rig);
+        let params = json!({"clientId": "code", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
+        back.call("reconnect", params).await.unwrap();
+        back.call("ping", json!({})).await.unwrap();
+        assert_eq!(rig.engine.client_memo("code").as_deref(), Some("0.9.0"), "noted anew for the next return");
+        rig = rig.restart().await;
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_client_whose_version_is_not_known_any_more_is_asked_to_initialize() {
+    let rig = rig().await;
+    for (client, memo) in [("before-memos", ""), ("ancient", "0.8.0")] {
+        drop(rig.engine.client_arrived(client, memo).await);
+        let mut raw = Raw::connect(&rig);
+        let params = json!({"clientId": client, "lastSeenServerSeq": 0, "subscriptions": []});
+        assert_eq!(raw.code("reconnect", params.clone()).await, -32008);
+        raw.call("initialize", json!({"protocolVersions": ["1.0.0"], "clientId": client})).await.unwrap();
+        drop(raw);
+        Raw::connect(&rig).call("reconnect", params).await.unwrap();
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_client_that_comes_back_gets_what_it_missed_and_then_what_is_new() {
     let mut rig = rig().await;
     let chat = default_chat_uri(SESSION);

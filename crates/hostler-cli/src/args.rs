@@ -24,11 +24,13 @@ Examples:
   hostler run \"what is in here?\"       ask once, the answer streams to stdout
   hostler sessions list                 what was said, and where
   hostler serve                         keep agents running for other clients
+  hostler proxy                         the gateway alone, for SDKs, curl and a claude of your own
   hostler doctor                        what is missing, and how to fix it
 
 Settings: a flag beats its HOSTLER_… variable (--state-dir: HOSTLER_STATE_DIR) beats its key in
 $XDG_CONFIG_HOME/hostler/config.toml (state-dir) beats the default. The upstream's key is taken from
-HOSTLER_UPSTREAM_KEY, or from ANTHROPIC_API_KEY, GITHUB_TOKEN or OPENAI_API_KEY as the upstream has it.
+HOSTLER_UPSTREAM_KEY, from where the file says, from ANTHROPIC_API_KEY, GITHUB_TOKEN or
+OPENAI_API_KEY as the upstream has it, or from `hostler agents login`; never from the command line.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 agent missing, 4 upstream refused, 130 interrupted."
 )]
@@ -53,10 +55,11 @@ pub(crate) struct Common {
 pub(crate) enum Command {
     Serve(ServeArgs),
     Run(RunArgs),
+    Proxy(ProxyArgs),
     Demo(DemoArgs),
     #[command(subcommand)]
     Sessions(SessionsCommand),
-    /// Lists and installs the agents that Hostler manages.
+    /// Lists and installs the agents that Hostler manages, and logs in to the upstreams that answer them.
     #[command(subcommand)]
     Agents(AgentsCommand),
     Doctor(DoctorArgs),
@@ -88,6 +91,9 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
                        sync each [default: normal]
   allowed-origins      web pages that may connect beside the built-in ones
   allowed-hosts        Host headers that are accepted beside loopback
+  allowed-betas        betas that upstreams which take only some are told
+  credential-store     where `hostler agents login` keeps keys: auto, keyring or file
+                       [default: auto]
   log                  what is logged to stderr, such as info or hostler_engine=debug [default: warn]")]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8137]
@@ -115,12 +121,45 @@ pub(crate) struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct UpstreamArgs {
-    /// Who answers the model calls: anthropic, copilot, openai or scripted [default: anthropic]
+    /// Who answers the model calls: a name from [upstreams] of the configuration file, or anthropic, copilot, openai or
+    /// scripted [default: anthropic]
     #[arg(long, value_name = "NAME")]
     upstream: Option<OsString>,
-    /// Where the upstream is, if not at its usual address
+    /// Where that upstream is, if not at its usual address
     #[arg(long, value_name = "URL")]
     upstream_url: Option<OsString>,
+}
+
+/// Runs the gateway alone: one address and one bearer in front of all upstreams.
+///
+/// Speaks the Anthropic Messages API to SDKs, curl and agents that you start yourself. Prints READY:<port> and
+/// NONCE:<nonce> on stdout once it accepts connections; clients send `Authorization: Bearer <nonce>.<any word>`. A model
+/// of an upstream other than the default is asked for as @NAME:MODEL. SIGTERM or SIGINT end it, SIGHUP reads the
+/// configuration again, which also happens when the file changes.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  hostler proxy
+  hostler proxy --upstream scripted --log-requests
+  hostler proxy --listen 127.0.0.1:4000 --metrics
+
+Keys of the configuration file: proxy-listen, log-requests, metrics, and the tables
+[upstreams.NAME], [limits] and [prices.\"MODEL\"].")]
+pub(crate) struct ProxyArgs {
+    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<OsString>,
+    #[command(flatten)]
+    upstream: UpstreamArgs,
+    /// Print a line per request on stderr: what was asked of whom and how it ended, nothing of its content
+    #[arg(long)]
+    log_requests: bool,
+    /// Serve /metrics and /healthz to whoever can connect, without a bearer
+    #[arg(long)]
+    metrics: bool,
+    /// Stop when stdin ends, as a child of another program wants it
+    #[arg(long)]
+    exit_on_stdin_eof: bool,
 }
 
 /// Sends one message to a session, a new one unless it is named, and streams the answer to stdout.
@@ -168,7 +207,8 @@ pub(crate) struct DemoArgs {
     /// Exit after the turns and leave nothing behind
     #[arg(long)]
     pub(crate) once: bool,
-    /// Who answers the model calls: anthropic, copilot, openai or scripted [default: scripted]
+    /// Who answers the model calls: a name from [upstreams] of the configuration file, or anthropic, copilot, openai or
+    /// scripted [default: scripted]
     #[arg(long, value_name = "NAME")]
     upstream: Option<OsString>,
 }
@@ -253,6 +293,24 @@ Examples:
         #[arg(long)]
         build: Option<String>,
     },
+    /// Takes the key of an upstream and keeps it for the hosts of this user.
+    ///
+    /// It goes into the system keyring, or into a private file of the state directory where there is none. A key is
+    /// typed without being shown, or read from stdin; GitHub Copilot shows a code to type on a web page instead.
+    #[command(after_long_help = "\
+Examples:
+  hostler agents login copilot
+  hostler agents login anthropic
+  hostler agents login work < work.key")]
+    Login {
+        /// The upstream: a name from [upstreams] of the configuration file, or anthropic, copilot or openai
+        upstream: String,
+    },
+    /// Forgets the key that `login` was given.
+    Logout {
+        /// The upstream
+        upstream: String,
+    },
 }
 
 /// Reports what is missing and how to fix it.
@@ -279,6 +337,14 @@ impl Cli {
                 flags.text(Key::Upstream, args.upstream.upstream.as_ref());
                 flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref());
                 flags.text(Key::Claude, args.claude.as_ref());
+                flags.switch(Key::ExitOnStdinEof, args.exit_on_stdin_eof);
+            }
+            Command::Proxy(args) => {
+                flags.text(Key::ProxyListen, args.listen.as_ref());
+                flags.text(Key::Upstream, args.upstream.upstream.as_ref());
+                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref());
+                flags.switch(Key::LogRequests, args.log_requests);
+                flags.switch(Key::Metrics, args.metrics);
                 flags.switch(Key::ExitOnStdinEof, args.exit_on_stdin_eof);
             }
             Command::Run(args) => {

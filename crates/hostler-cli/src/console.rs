@@ -68,6 +68,11 @@ impl Console {
         self.out(&format!("{text}\n"))
     }
 
+    /// A question for people, to be answered on the same line.
+    pub(crate) fn prompt(&mut self, text: &str) {
+        let _unread = write!(self.err, "{text}").and_then(|()| self.err.flush());
+    }
+
     /// A line for people. That nobody reads it is no reason to fail.
     pub(crate) fn note(&mut self, text: &str, style: Style) {
         let text = style.paint(text, self.err_has_colour());

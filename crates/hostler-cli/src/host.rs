@@ -1,6 +1,7 @@
 //! The host of a state directory: the one that runs, or one of our own.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -11,12 +12,13 @@ use crate::client::{Client, ClientError, Event};
 use crate::console::{Console, Style};
 use crate::exit::{Exit, Failure};
 use crate::ports::{HostOptions, RunningHost, Wiring};
+use crate::reload::{self, Bounds, Note, Reloader};
 use crate::settings::{Settings, TokenChoice};
 use crate::signals::Signals;
 use crate::state::{Endpoint, HostLock, Published, StateDir, StateError, read_token};
 
 /// A shutdown that takes longer is left behind: the supervisors end what it did not.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(4500);
+pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(4500);
 /// How long to wait for a host that is just starting or just leaving.
 const PATIENCE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
@@ -25,24 +27,34 @@ const GOODBYE: Duration = Duration::from_secs(1);
 
 /// A host in this process, with its lock and its published address.
 pub(crate) struct OwnHost {
-    pub(crate) host: Box<dyn RunningHost>,
+    pub(crate) host: Arc<dyn RunningHost>,
+    reloader: Option<Reloader>,
     published: Published,
     token: Option<SecretString>,
     _lock: HostLock,
 }
 
 impl OwnHost {
-    /// Starts a host and publishes its address. The lock is held until it has stopped.
+    /// Starts a host and publishes its address. The lock is held until it has stopped. The host follows the file of the
+    /// settings, and `tell` gets what there is to tell about that.
     pub(crate) async fn start(
         wiring: &Wiring,
         directory: &StateDir,
         lock: HostLock,
         options: HostOptions,
+        settings: &Settings,
+        tell: impl Fn(Note) + Send + 'static,
     ) -> Result<Self, Failure> {
         let token = options.token.clone();
-        let host = wiring.launcher.launch(options).await?;
+        let host: Arc<dyn RunningHost> = wiring.launcher.launch(options).await?.into();
         match Published::publish(directory, &lock, host.local_addr(), token.as_ref()) {
-            Ok(published) => Ok(Self { host, published, token, _lock: lock }),
+            Ok(published) => {
+                let target = Arc::clone(&host);
+                let bounds = Bounds { hidden: Some(settings.credential_variables.clone()), unlimited: false };
+                let reloader =
+                    Reloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
+                Ok(Self { host, reloader, published, token, _lock: lock })
+            }
             Err(error) => {
                 host.shutdown().await;
                 Err(error.into())
@@ -58,6 +70,11 @@ impl OwnHost {
         self.token.as_ref()
     }
 
+    /// What follows the configuration file.
+    pub(crate) fn reloader(&self) -> Option<&Reloader> {
+        self.reloader.as_ref()
+    }
+
     /// A connection to it.
     pub(crate) async fn connect(&self) -> Result<(Client, mpsc::Receiver<Event>), ClientError> {
         Client::connect(self.endpoint().addr(), self.token()).await
@@ -65,7 +82,8 @@ impl OwnHost {
 
     /// Stops it. A signal ends the wait.
     pub(crate) async fn stop(self, signals: &mut Signals) -> Result<(), Failure> {
-        let Self { host, published, token: _, _lock } = self;
+        let Self { host, reloader, published, token: _, _lock } = self;
+        drop(reloader);
         // New clients do not find it from here on; the lock stays until all is over.
         drop(published);
         match signals.unless(tokio::time::timeout(SHUTDOWN_TIMEOUT, host.shutdown())).await? {
@@ -158,7 +176,8 @@ async fn start_private(
 ) -> Result<Reached, Failure> {
     let token = Some(directory.token(&lock)?);
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let own = OwnHost::start(wiring, directory, lock, options(wiring, settings, listen, token)).await?;
+    let options = options(wiring, settings, listen, token);
+    let own = OwnHost::start(wiring, directory, lock, options, settings, reload::log).await?;
     match own.connect().await {
         Ok((client, events)) => Ok(Reached { client, events, own: Some(own) }),
         Err(error) => {
@@ -179,9 +198,9 @@ pub(crate) fn options(
         listen,
         token,
         state_dir: settings.state_dir.clone(),
-        upstream: settings.upstream,
-        upstream_url: settings.upstream_url.clone(),
-        upstream_key: settings.upstream_key.clone(),
+        gateway: settings.gateway.clone(),
+        vault: settings.vault.clone(),
+        credential_variables: settings.credential_variables.clone(),
         claude: settings.claude.clone(),
         handshake_timeout: settings.handshake_timeout,
         durability: settings.durability,

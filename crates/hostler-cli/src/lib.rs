@@ -1,4 +1,4 @@
-//! The command line: every command but `serve` is an AHP client of the state directory's host.
+//! The command line: every command but `serve` and `proxy` is an AHP client of the state directory's host.
 //!
 //! The crate declares the [ports](Wiring) that it needs (a launcher of hosts, installers, checks) and the binary fills
 //! them in. It reads no environment variables and owns no global: [`execute`] is a function of what it is given.
@@ -13,11 +13,13 @@ mod catalogue;
 mod client;
 mod commands;
 mod console;
+mod echo;
 mod environment;
 mod exit;
 mod host;
 mod ports;
 mod progress;
+mod reload;
 mod settings;
 mod signals;
 mod state;
@@ -27,6 +29,7 @@ mod turn;
 use std::ffi::OsString;
 use std::fmt;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser as _;
 use tokio::io::AsyncRead;
@@ -38,8 +41,11 @@ pub use console::Console;
 pub use environment::HostEnvironment;
 pub use exit::Exit;
 pub use ports::{
-    AgentDiag, ClaudeChoice, DoctorCheck, Durability, Finding, HostDiagnostics, HostLauncher, HostOptions, LaunchError,
-    Level, RunningHost, UpstreamChoice, Wiring,
+    AgentDiag, ClaudeChoice, CopilotMode, CredentialSpec, CredentialStore, CredentialVault, DeviceCode, DeviceLogin,
+    DoctorCheck, Dollars, Durability, Finding, GatewayOptions, HostDiagnostics, HostLauncher, HostOptions,
+    KeptCredential, KeptPlace, LaunchError, Level, LimitSettings, PriceSettings, ProxyLauncher, ProxyOptions,
+    RequestLine, RequestSink, RunningHost, RunningProxy, UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError,
+    VaultSettings, Wiring,
 };
 pub use settings::{DEFAULT_LISTEN, SettingsError};
 pub use signals::{Signal, Signals};
@@ -48,6 +54,7 @@ pub use state::StateError;
 use args::{Cli, Command};
 use console::Style;
 use exit::Failure;
+use settings::Source;
 
 /// What a command has of the process: its streams and its signals.
 pub struct Io {
@@ -112,7 +119,8 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
     if let Command::Completions { shell } = cli.command {
         return commands::completions(shell, &mut io.console);
     }
-    let settings = settings::load(cli.flags(), cli.common.config.as_deref(), &wiring.environment)?;
+    let source = Source::new(cli.flags(), cli.common.config.as_deref(), &wiring.environment);
+    let settings = Arc::new(source).load()?;
     start_log(&settings.log, &mut io.console);
     for warning in &settings.warnings {
         io.console.note(warning, Style::Yellow);
@@ -122,7 +130,8 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
         Command::Run(args) => commands::run(args, wiring, &settings, io).await,
         Command::Demo(args) => commands::demo(args.once, wiring, &settings, io).await,
         Command::Sessions(command) => commands::sessions(command, wiring, &settings, io).await,
-        Command::Agents(command) => commands::agents(command, wiring, io).await,
+        Command::Proxy(_) => commands::proxy(wiring, &settings, io).await,
+        Command::Agents(command) => commands::agents(command, wiring, &settings, io).await,
         Command::Doctor(_) => commands::doctor(wiring, &settings, io).await,
         Command::Completions { .. } => Ok(Exit::Done),
     }

@@ -8,42 +8,47 @@ use crate::exit::Failure;
 /// More signals than this at once say nothing new.
 const QUEUE: usize = 4;
 
-/// A request of the user or the system to stop.
+/// A request of the user or the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGINT, as Ctrl-C sends it.
     Interrupt,
     /// SIGTERM.
     Terminate,
+    /// SIGHUP: read the configuration again, or, from a terminal, it is gone.
+    Hangup,
 }
 
 /// The signals that this process gets, as a stream.
 #[derive(Debug)]
 pub struct Signals {
     received: mpsc::Receiver<Signal>,
+    /// For signals that are taken over later.
+    process: Option<mpsc::Sender<Signal>>,
 }
 
 impl Signals {
     /// Takes over SIGINT and SIGTERM; from here on they do not end the process by themselves.
     pub fn install() -> io::Result<Self> {
-        let (sender, signals) = Self::channel();
-        for (kind, what) in [(SignalKind::interrupt(), Signal::Interrupt), (SignalKind::terminate(), Signal::Terminate)]
-        {
-            let mut stream = signal(kind)?;
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                while stream.recv().await.is_some() && !sender.is_closed() {
-                    let _full_is_enough = sender.try_send(what);
-                }
-            });
-        }
+        let (sender, mut signals) = Self::channel();
+        forward(SignalKind::interrupt(), Signal::Interrupt, sender.clone())?;
+        forward(SignalKind::terminate(), Signal::Terminate, sender.clone())?;
+        signals.process = Some(sender);
         Ok(signals)
+    }
+
+    /// Takes over SIGHUP too, which ends every command that does not.
+    pub(crate) fn hear_hangups(&mut self) -> io::Result<()> {
+        match self.process.take() {
+            Some(sender) => forward(SignalKind::hangup(), Signal::Hangup, sender),
+            None => Ok(()),
+        }
     }
 
     /// Signals that somebody else sends.
     pub fn channel() -> (mpsc::Sender<Signal>, Self) {
         let (sender, received) = mpsc::channel(QUEUE);
-        (sender, Self { received })
+        (sender, Self { received, process: None })
     }
 
     /// Does something unless a signal comes first; then what was done so far is dropped.
@@ -54,11 +59,31 @@ impl Signals {
         }
     }
 
-    /// The next signal.
+    /// The next request to stop.
     pub(crate) async fn next(&mut self) -> Signal {
+        loop {
+            match self.next_of_any_kind().await {
+                Signal::Hangup => {}
+                signal => return signal,
+            }
+        }
+    }
+
+    /// The next signal.
+    pub(crate) async fn next_of_any_kind(&mut self) -> Signal {
         match self.received.recv().await {
             Some(signal) => signal,
             None => std::future::pending().await,
         }
     }
+}
+
+fn forward(kind: SignalKind, what: Signal, sender: mpsc::Sender<Signal>) -> io::Result<()> {
+    let mut stream = signal(kind)?;
+    tokio::spawn(async move {
+        while stream.recv().await.is_some() && !sender.is_closed() {
+            let _full_is_enough = sender.try_send(what);
+        }
+    });
+    Ok(())
 }

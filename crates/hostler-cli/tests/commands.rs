@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use hostler_cli::{DoctorCheck, Exit, Finding, Signal, Wiring};
+use hostler_cli::{CredentialSpec, DoctorCheck, Exit, Finding, Signal, Wiring};
 use serde_json::{Value, json};
 use support::host::{Beat, FakeLauncher, answer, complete, error};
 use support::installer::FakeInstaller;
@@ -56,7 +56,8 @@ async fn the_demo_shows_every_hop_and_leaves_nothing_behind() {
     assert_eq!(names(&stage.scratch.path().join("tmp")), Vec::<String>::new());
     assert!(!stage.state_dir().exists());
     let options = launcher.seen.options.lock().unwrap();
-    assert!(options[0].upstream_key.is_none());
+    assert_eq!(options[0].gateway.upstreams.len(), 1);
+    assert_eq!(options[0].gateway.upstreams[0].credential, CredentialSpec::None);
     assert!(options[0].agent_env.iter().any(|(name, _)| name == "CLAUDE_CONFIG_DIR"));
     assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1);
 }
@@ -151,7 +152,7 @@ async fn the_doctor_is_content_with_an_installed_agent_and_shows_no_key() {
     assert_eq!(stage.run(&["doctor"], &launcher).await, Exit::Done);
     let text = stage.out.text();
     assert!(text.contains("claude 2.1.325 (native) is installed."), "{text}");
-    assert!(text.contains("There is a key for anthropic."), "{text}");
+    assert!(text.contains("anthropic has a key, in the variable HOSTLER_UPSTREAM_KEY."), "{text}");
     assert!(text.contains("npm is not on the PATH."), "{text}");
     assert!(!text.contains("sk-planted") && !text.contains('\u{1b}'), "{text}");
     assert!(!stage.state_dir().exists(), "doctor changes nothing");

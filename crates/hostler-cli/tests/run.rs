@@ -238,7 +238,7 @@ async fn the_private_host_is_published_with_a_token_and_gone_afterwards() {
         let options = launcher.seen.options.lock().unwrap();
         assert!(options[0].listen.ip().is_loopback() && options[0].listen.port() == 0);
         assert!(options[0].token.is_some());
-        assert_eq!(options[0].upstream.as_str(), "scripted");
+        assert_eq!(options[0].gateway.upstreams[0].name, "scripted");
     }
     go_on.add_permits(1);
     assert_eq!(command.await.unwrap(), Exit::Done);

@@ -131,7 +131,7 @@ async fn the_configuration_file_is_read_and_its_unknown_keys_named() {
     stage.signal.send(Signal::Terminate).await.unwrap();
     assert_eq!(serving.await.unwrap(), Exit::Done);
     let options = launcher.seen.options.lock().unwrap();
-    assert_eq!(options[0].upstream.as_str(), "scripted");
+    assert_eq!(options[0].gateway.upstreams[0].name, "scripted");
     assert_eq!(options[0].agent_env, [("A".to_owned(), "b".to_owned())]);
     assert!(stage.err.text().contains("config.toml line 2: `colour` is not a setting"), "{}", stage.err.text());
 }

@@ -4,52 +4,78 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use hostler_store::Published;
-
-/// How long an identity is kept.
-pub(crate) const KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+use hostler_store::{Published, StoredClient};
+use tokio::time::Instant;
 
 /// How many of a client's dispatches are remembered in memory; older ones are in the journal.
 const REMEMBERED: usize = 256;
 
 /// How many identities are held at once; beyond that, those without a connection go first, oldest first.
-const MAX_CLIENTS: usize = 10_000;
+pub(crate) const MAX_CLIENTS: usize = 10_000;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Clients {
     known: Mutex<HashMap<String, Client>>,
+    /// Since when clients can be here at all.
+    began: Instant,
 }
 
 #[derive(Debug, Default)]
 struct Client {
     connections: usize,
-    /// Whether an earlier life of the host knew it, so that the journal may hold its dispatches.
-    returning: bool,
+    /// Which of its dispatches the journal may hold from earlier lives of the host.
+    earlier: Earlier,
     /// Whether it was ever an active client of a session, which it then has to leave.
     takes_part: bool,
+    /// When its last connection of this life ended.
+    left: Option<Instant>,
     seen_ms: i64,
+    /// What its surface wants to know when it comes back.
+    memo: String,
     dispatches: BTreeMap<i64, Arc<Published>>,
 }
 
+/// What the journal may hold of a client's dispatches in earlier lives.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Earlier {
+    /// Nothing: the client is new.
+    #[default]
+    None,
+    /// Nobody has looked yet.
+    Unknown,
+    /// Nothing with a number above this one.
+    UpTo(i64),
+}
+
 impl Clients {
+    pub(crate) fn new() -> Self {
+        Self { known: Mutex::default(), began: Instant::now() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Client>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Identities of an earlier life.
-    pub(crate) fn restore(&self, ids: Vec<String>) {
-        let mut known = self.lock();
-        for id in ids {
-            known.entry(id).or_default().returning = true;
-        }
+    pub(crate) fn restore(&self, clients: Vec<StoredClient>) {
+        let restored = |client: StoredClient| {
+            let StoredClient { id, memo, seen_ms } = client;
+            (id, Client { earlier: Earlier::Unknown, memo, seen_ms, ..Client::default() })
+        };
+        self.lock().extend(clients.into_iter().map(restored));
     }
 
     pub(crate) fn knows(&self, id: &str) -> bool {
         self.lock().contains_key(id)
     }
 
+    /// What the client's surface noted when it was here.
+    pub(crate) fn memo(&self, id: &str) -> Option<String> {
+        self.lock().get(id).map(|client| client.memo.clone())
+    }
+
     /// A connection of this client begins.
-    pub(crate) fn arrive(&self, id: &str, now_ms: i64) {
+    pub(crate) fn arrive(&self, id: &str, memo: &str, now_ms: i64) {
         let mut known = self.lock();
         if known.len() >= MAX_CLIENTS && !known.contains_key(id) {
             let oldest = known.iter().filter(|(_, client)| client.connections == 0).min_by_key(|(_, c)| c.seen_ms);
@@ -60,6 +86,7 @@ impl Clients {
         let client = known.entry(id.to_owned()).or_default();
         client.connections += 1;
         client.seen_ms = now_ms;
+        memo.clone_into(&mut client.memo);
     }
 
     /// The client is part of a session.
@@ -75,17 +102,35 @@ impl Clients {
         let Some(client) = known.get_mut(id) else { return false };
         client.connections = client.connections.saturating_sub(1);
         client.seen_ms = now_ms;
+        client.left = Some(Instant::now());
         client.connections == 0 && client.takes_part
     }
 
-    /// Whether the client has a connection now.
-    pub(crate) fn is_connected(&self, id: &str) -> bool {
-        self.lock().get(id).is_some_and(|client| client.connections > 0)
+    /// Since when the client has no connection; `None` if it has one. One that was not here in this life is away since
+    /// its beginning.
+    pub(crate) fn away_since(&self, id: &str) -> Option<Instant> {
+        match self.lock().get(id) {
+            Some(client) if client.connections > 0 => None,
+            Some(client) => Some(client.left.unwrap_or(self.began)),
+            None => Some(self.began),
+        }
     }
 
-    /// Whether the journal may hold dispatches of this client that memory does not.
-    pub(crate) fn is_returning(&self, id: &str) -> bool {
-        self.lock().get(id).is_some_and(|client| client.returning)
+    /// Whether the client has no connection, but sessions that it may have left.
+    pub(crate) fn may_have_left(&self, id: &str) -> bool {
+        self.lock().get(id).is_some_and(|client| client.connections == 0 && client.takes_part)
+    }
+
+    /// Which dispatches of this client the journal may hold that memory does not.
+    pub(crate) fn earlier(&self, id: &str) -> Earlier {
+        self.lock().get(id).map(|client| client.earlier).unwrap_or_default()
+    }
+
+    /// Somebody has looked.
+    pub(crate) fn set_earlier(&self, id: &str, earlier: Earlier) {
+        if let Some(client) = self.lock().get_mut(id) {
+            client.earlier = earlier;
+        }
     }
 
     /// Remembers the envelope that answered a dispatch.

@@ -7,10 +7,24 @@ use ahp_types::state::{ConfigSchema, SessionConfigPropertySchema, SessionConfigS
 use hostler_rules::Mode;
 use serde_json::Value;
 
+use crate::budget::{SessionLimits, nanodollars};
+
 /// The property that says what the agent may do without asking.
 pub(crate) const PERMISSION_MODE: &str = "permissionMode";
 
-/// Its value if nobody says otherwise.
+/// The properties that limit what the session may use in its whole life.
+const LIMIT_REQUESTS: &str = "limitRequests";
+const LIMIT_TOKENS: &str = "limitTokens";
+const LIMIT_DOLLARS: &str = "limitDollars";
+
+/// Each with its title and what it is good for.
+const LIMITS: [(&str, &str, &str); 3] = [
+    (LIMIT_REQUESTS, "Request limit", "How many requests to the model the session may make"),
+    (LIMIT_TOKENS, "Token limit", "How many tokens of all kinds the session may use"),
+    (LIMIT_DOLLARS, "Dollar limit", "How many US dollars the session may cost"),
+];
+
+/// The permission mode if nobody says otherwise.
 pub(crate) const DEFAULT_MODE: &str = "default";
 
 /// The permission modes that a session can have.
@@ -50,16 +64,35 @@ pub(crate) fn resolve(wanted: Option<&JsonObject>, bypass: bool) -> Result<JsonO
     };
     let mut values = JsonObject::new();
     values.insert(PERMISSION_MODE.to_owned(), mode);
+    for (key, ..) in LIMITS {
+        if let Some(limit) = wanted.and_then(|wanted| wanted.get(key)) {
+            check_limit(key, limit)?;
+            values.insert(key.to_owned(), limit.clone());
+        }
+    }
     Ok(values)
+}
+
+/// The limits that a session's configuration sets.
+pub(crate) fn limits(values: &JsonObject) -> SessionLimits {
+    let number = |key| values.get(key).and_then(Value::as_u64);
+    SessionLimits {
+        requests: number(LIMIT_REQUESTS),
+        tokens: number(LIMIT_TOKENS),
+        nanodollars: values.get(LIMIT_DOLLARS).and_then(Value::as_f64).and_then(nanodollars),
+    }
 }
 
 /// Whether a client may change a session's configuration like this.
 pub(crate) fn check_change(change: &JsonObject, replace: bool, bypass: bool) -> Result<(), String> {
     for (key, value) in change {
-        if key != PERMISSION_MODE {
+        if key == PERMISSION_MODE {
+            check_mode(value, bypass)?;
+        } else if LIMITS.iter().any(|(limit, ..)| key == limit) {
+            check_limit(key, value)?;
+        } else {
             return Err(format!("{key:?} cannot be changed in a session"));
         }
-        check_mode(value, bypass)?;
     }
     if replace && !change.contains_key(PERMISSION_MODE) {
         return Err(format!("{PERMISSION_MODE:?} cannot be left out"));
@@ -72,17 +105,40 @@ fn check_mode(value: &Value, bypass: bool) -> Result<Value, String> {
     if known { Ok(value.clone()) } else { Err(format!("{PERMISSION_MODE} cannot be {value}")) }
 }
 
+/// A limit is a number, or null where the session shall have none of its own.
+fn check_limit(key: &str, value: &Value) -> Result<(), String> {
+    let (fits, what) = if key == LIMIT_DOLLARS {
+        (value.as_f64().and_then(nanodollars).is_some(), "an amount of dollars such as 2.5, and not negative")
+    } else {
+        (value.is_u64(), "a whole number, and not negative")
+    };
+    if fits || value.is_null() { Ok(()) } else { Err(format!("{key} must be {what}; it cannot be {value}")) }
+}
+
 /// The schema of a session's configuration.
 pub(crate) fn session_schema(bypass: bool) -> SessionConfigSchema {
     let text = |value: &str| Value::from(value);
     let mode = SessionConfigPropertySchema {
-        r#type: "string".to_owned(),
-        title: "Permission mode".to_owned(),
-        description: Some("What the agent may do without asking".to_owned()),
         default: Some(text(DEFAULT_MODE)),
         r#enum: Some(modes(bypass).map(|(mode, ..)| text(mode)).collect()),
-        enum_labels: None,
         enum_descriptions: Some(modes(bypass).map(|(.., meaning)| (*meaning).to_owned()).collect()),
+        ..property("string", "Permission mode", "What the agent may do without asking")
+    };
+    let mut properties = HashMap::from([(PERMISSION_MODE.to_owned(), mode)]);
+    properties.extend(LIMITS.map(|(key, title, description)| (key.to_owned(), property("number", title, description))));
+    SessionConfigSchema { r#type: "object".to_owned(), properties, required: None }
+}
+
+/// A property that clients may change while the session lives.
+fn property(r#type: &str, title: &str, description: &str) -> SessionConfigPropertySchema {
+    SessionConfigPropertySchema {
+        r#type: r#type.to_owned(),
+        title: title.to_owned(),
+        description: Some(description.to_owned()),
+        default: None,
+        r#enum: None,
+        enum_labels: None,
+        enum_descriptions: None,
         read_only: None,
         items: None,
         min_items: None,
@@ -92,15 +148,57 @@ pub(crate) fn session_schema(bypass: bool) -> SessionConfigSchema {
         additional_properties: None,
         enum_dynamic: None,
         session_mutable: Some(true),
-    };
-    SessionConfigSchema {
-        r#type: "object".to_owned(),
-        properties: HashMap::from([(PERMISSION_MODE.to_owned(), mode)]),
-        required: None,
     }
 }
 
 /// The schema of the host's configuration: nothing of ours yet. Clients keep values of their own there.
 pub(crate) fn root_schema() -> ConfigSchema {
     ConfigSchema { r#type: "object".to_owned(), properties: HashMap::new(), required: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> JsonObject {
+        value.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn limits_are_numbers_or_nothing() {
+        for good in [
+            json!({"limitTokens": 0}),
+            json!({"limitTokens": 500_000, "limitRequests": 7, "limitDollars": 2.5}),
+            json!({"limitDollars": 3}),
+            json!({"limitDollars": null, "limitTokens": null}),
+        ] {
+            let good = object(good);
+            check_change(&good, false, false).unwrap();
+            let values = resolve(Some(&good), false).unwrap();
+            assert!(good.iter().all(|(key, value)| values[key] == *value), "{values:?}");
+        }
+        for bad in [
+            json!({"limitTokens": -1}),
+            json!({"limitTokens": 1.5}),
+            json!({"limitTokens": "many"}),
+            json!({"limitRequests": true}),
+            json!({"limitDollars": -0.01}),
+            json!({"limitDollars": "2.50"}),
+            json!({"limitDollars": 1e300}),
+        ] {
+            let bad = object(bad);
+            let reason = check_change(&bad, false, false).unwrap_err();
+            assert!(reason.contains("must be") && reason.contains("not negative"), "{reason}");
+            assert_eq!(resolve(Some(&bad), false).unwrap_err(), reason);
+        }
+    }
+
+    #[test]
+    fn limits_are_read_as_they_were_set() {
+        let values = object(json!({"limitTokens": 5, "limitDollars": 0.1, "limitRequests": null}));
+        let expected = SessionLimits { requests: None, tokens: Some(5), nanodollars: Some(100_000_000) };
+        assert_eq!(limits(&values), expected);
+    }
 }

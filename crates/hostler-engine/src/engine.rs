@@ -26,6 +26,9 @@ use crate::session::{Dispatch, Session};
 use crate::transcript::CONTENT_SCHEME;
 use crate::{EngineError, clients, config, uri};
 
+/// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
+pub const ABSENCE: Duration = Duration::from_secs(30);
+
 /// How long a shutdown may take before it stops being polite.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
 
@@ -90,6 +93,15 @@ impl Engine {
     /// # Errors
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
+        Self::start_with(config, ABSENCE).await
+    }
+
+    /// The same, with another time for which a client may be away before it is no longer part of its sessions. A
+    /// restart takes all clients away; then it counts from the start.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub async fn start_with(config: EngineConfig, absence: Duration) -> Result<Self, EngineError> {
         let rules = Arc::new(RuleBook::open(&config.store.dir)?);
         let hub = Arc::new(Hub::new());
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
@@ -108,6 +120,7 @@ impl Engine {
             interrupt_grace: config.interrupt_grace,
             permissions: config.permissions,
             rules,
+            absence,
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
@@ -116,7 +129,8 @@ impl Engine {
             stopped: OnceCell::new(),
         });
         host.hub.begin(host.store.life().before);
-        host.hub.clients.restore(host.store.clients(now_ms() - clients::KEPT_MS).await?);
+        let since = now_ms() - config.store.retention.clients_ms;
+        host.hub.clients.restore(host.store.clients(since, clients::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.load_catalogue().await?;
         Ok(Self { host })
@@ -256,9 +270,20 @@ impl Engine {
         self.host.hub.forget(subscriber);
     }
 
-    /// A client connects under an identity that is kept. It is there until the presence is dropped.
-    pub async fn client_arrived(&self, client: &str) -> Presence {
-        self.host.client_arrived(client).await
+    /// A client connects under an identity that is kept, together with a memo for its surface. It is there until the
+    /// presence is dropped.
+    pub async fn client_arrived(&self, client: &str, memo: &str) -> Presence {
+        self.host.client_arrived(client, memo).await
+    }
+
+    /// The memo of a client that was here lately, in this life of the host or an earlier one.
+    pub fn client_memo(&self, client: &str) -> Option<String> {
+        self.host.hub.clients.memo(client)
+    }
+
+    /// The gateway's models may have changed: clients are told if they have.
+    pub async fn models_changed(&self) {
+        self.host.models_changed().await;
     }
 
     /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.

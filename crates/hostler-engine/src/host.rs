@@ -33,6 +33,8 @@ pub(crate) struct Host {
     pub(crate) interrupt_grace: Duration,
     pub(crate) permissions: PermissionConfig,
     pub(crate) rules: Arc<RuleBook>,
+    /// How long a client may be away before it is no longer part of its sessions.
+    pub(crate) absence: Duration,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

@@ -178,7 +178,7 @@ impl Past {
 impl Hub {
     pub(crate) fn new() -> Self {
         let past = Past { items: VecDeque::new(), from: 0, bytes: 0, limit: PAST_BYTES };
-        Self { channels: Mutex::default(), past: Mutex::new(past), clients: Clients::default() }
+        Self { channels: Mutex::default(), past: Mutex::new(past), clients: Clients::new() }
     }
 
     /// This life's numbers are all above `seq`.

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod budget;
 mod catalogue;
 mod clients;
 mod clock;
@@ -28,8 +29,9 @@ mod transcript;
 mod turn;
 mod uri;
 
+pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
-pub use engine::{Content, CreateSession, Engine, EngineConfig, SessionConfig};
+pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, SessionConfig};
 pub use error::EngineError;
 pub use hostler_store::{AuditEntry, AuditRow, Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};

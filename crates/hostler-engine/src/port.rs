@@ -3,7 +3,10 @@
 use std::any::Any;
 use std::fmt;
 
+use futures::stream::{self, BoxStream, StreamExt as _};
 use hostler_driver::Endpoint;
+
+use crate::budget::{SessionBudget, SessionLimits};
 
 /// A model that some upstream serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +27,19 @@ pub trait ModelGateway: Send + Sync + 'static {
     fn models(&self) -> Vec<ModelInfo>;
     /// Mints the way to the gateway for one agent process that is to work with a model, by the id that clients use.
     fn lease(&self, session: &str, chat: &str, model: &str) -> Lease;
+
+    /// What a session has used, may use and waits for; nothing, here and below, if the gateway does not count.
+    fn budget(&self, _session: &str) -> Option<SessionBudget> {
+        None
+    }
+    /// Says whenever that may have changed; changes that come faster than they are taken are one.
+    fn budget_changes(&self, _session: &str) -> BoxStream<'static, ()> {
+        stream::pending().boxed()
+    }
+    /// Gives a session limits of its own. Requests that wait go on if they may now.
+    fn set_session_limits(&self, _session: &str, _limits: SessionLimits) {}
+    /// The session is no more: what it has used can be forgotten.
+    fn forget_session(&self, _session: &str) {}
 }
 
 /// The right of one agent process to use the gateway. Ends when it is dropped.

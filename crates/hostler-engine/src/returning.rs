@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use hostler_store::{Batch, Durability, JournalRow, Published};
+use hostler_store::{Batch, Durability, JournalRow, Published, StoredClient};
 use tokio::sync::oneshot;
 
 use crate::actor::Input;
+use crate::clients::Earlier;
 use crate::clock::now_ms;
 use crate::host::Host;
 use crate::hub::{Delivery, Subscriber};
@@ -17,9 +17,6 @@ use crate::{EngineError, uri};
 /// How much a replay may hold, by the envelopes' size in memory: beyond that a snapshot is smaller, and fits into the
 /// message limits that clients have.
 const MAX_REPLAY: usize = 16 * 1024 * 1024;
-
-/// How long a client may be away before it is no longer part of its sessions.
-const ABSENCE: Duration = Duration::from_secs(30);
 
 /// How a client that came back is made whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,11 +53,12 @@ impl Drop for Presence {
 
 impl Host {
     /// A connection of a client begins.
-    pub(crate) async fn client_arrived(self: &Arc<Self>, client: &str) -> Presence {
-        let now = now_ms();
-        self.hub.clients.arrive(client, now);
+    pub(crate) async fn client_arrived(self: &Arc<Self>, client: &str, memo: &str) -> Presence {
+        let seen_ms = now_ms();
+        self.hub.clients.arrive(client, memo, seen_ms);
         let presence = Presence { host: Arc::clone(self), client: client.to_owned() };
-        let batch = Batch::new(None, Durability::Stream).client(client.to_owned(), now);
+        let row = StoredClient { id: client.to_owned(), memo: memo.to_owned(), seen_ms };
+        let batch = Batch::new(None, Durability::Stream).client(row);
         if let Err(error) = self.store.sequencer().submit(batch).await {
             tracing::debug!(%error, "a client came too late");
         }
@@ -75,17 +73,33 @@ impl Host {
         let (host, client) = (Arc::clone(self), client.to_owned());
         self.tasks.spawn(async move {
             tokio::select! {
-                () = tokio::time::sleep(ABSENCE) => {}
+                () = tokio::time::sleep(host.absence) => {}
                 () = host.stop.cancelled() => return,
             }
-            if host.hub.clients.is_connected(&client) {
-                return;
-            }
-            let handles: Vec<_> = host.sessions().live.values().cloned().collect();
-            for handle in handles {
-                let _ = handle.send(Input::ClientGone(client.clone())).await;
+            if host.hub.clients.away_since(&client).is_some() {
+                let handles: Vec<_> = host.sessions().live.values().cloned().collect();
+                for handle in handles {
+                    let _ = handle.send(Input::ClientDue(client.clone())).await;
+                }
             }
         });
+    }
+
+    /// A client came back without some of the sessions that it was part of: it has left those.
+    async fn leave_others(&self, client: &str, channels: &[String]) {
+        // As long as another connection of the client is there, it may be that one's.
+        if !self.hub.clients.may_have_left(client) {
+            return;
+        }
+        let kept: HashSet<String> = channels.iter().filter_map(|channel| uri::session_of(channel)).collect();
+        let live: Vec<_> = {
+            let sessions = self.sessions();
+            let others = sessions.live.iter().filter(|(session, _)| !kept.contains(&***session));
+            others.map(|(_, handle)| handle.clone()).collect()
+        };
+        for handle in live {
+            let _ = handle.send(Input::ClientGone(client.to_owned())).await;
+        }
     }
 
     /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
@@ -103,6 +117,7 @@ impl Host {
         if !self.hub.clients.knows(client) {
             return Err(EngineError::ClientUnknown);
         }
+        self.leave_others(client, channels).await;
         let (mut there, mut missing) = (Vec::new(), Vec::new());
         for channel in channels {
             let list = if self.exists(channel).await { &mut there } else { &mut missing };
@@ -142,11 +157,12 @@ impl Host {
         if last_seen >= life.before {
             return Ok((last_seen >= self.hub.past_from()).then(Vec::new));
         }
-        // The client saw numbers that never became durable, or fewer than what is still there.
-        if last_seen > life.last_durable || last_seen < life.replay_from || self.hub.past_from() > life.before {
+        // The client saw numbers that never became durable, or this life alone is more than is held.
+        if last_seen > life.last_durable || self.hub.past_from() > life.before {
             return Ok(None);
         }
-        let rows = self.store.actions(last_seen, life.before, channels.to_vec()).await?;
+        let missed = self.store.missed(last_seen, life.before, channels.to_vec()).await?;
+        let Some(rows) = missed else { return Ok(None) };
         let mut missed = Vec::with_capacity(rows.len());
         for row in rows {
             let JournalRow::Action { seq, channel, json, origin } = row else { continue };
@@ -197,7 +213,7 @@ impl Host {
         let (client, seq) = (&dispatch.client_id, dispatch.client_seq);
         let found = match self.hub.clients.answered(client, seq) {
             Some(found) => found,
-            None if self.hub.clients.is_returning(client) => {
+            None if self.may_be_in_journal(client, seq).await => {
                 let row = self.store.dispatched(client, seq).await.ok()??;
                 let JournalRow::Action { seq, channel, json, origin } = row else { return None };
                 let action = serde_json::from_str(&json).ok()?;
@@ -209,5 +225,24 @@ impl Host {
         let same = *found.channel == *dispatch.channel && (seq > 0 || *found.action == dispatch.action);
         let same_kind = std::mem::discriminant(&*found.action) == std::mem::discriminant(&dispatch.action);
         (same && same_kind).then_some(found)
+    }
+
+    /// Whether the client may have used this number in an earlier life. One look tells for all numbers that follow, so
+    /// that a client which came back does not wait for the disk each time.
+    async fn may_be_in_journal(&self, client: &str, seq: i64) -> bool {
+        match self.hub.clients.earlier(client) {
+            Earlier::None => false,
+            Earlier::UpTo(last) => seq <= last,
+            Earlier::Unknown => match self.store.last_dispatch(client).await {
+                Ok(last) => {
+                    self.hub.clients.set_earlier(client, last.map_or(Earlier::None, Earlier::UpTo));
+                    last.is_some_and(|last| seq <= last)
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a client's earlier dispatches could not be looked up");
+                    true
+                }
+            },
+        }
     }
 }

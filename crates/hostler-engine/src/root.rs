@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ahp::reducers::apply_action_to_root;
 use ahp_types::StateAction;
+use ahp_types::actions::RootAgentsChangedAction;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{AgentInfo, RootConfigState, RootState, SessionModelInfo};
 use hostler_driver::Driver;
@@ -89,10 +90,39 @@ impl Host {
     }
 }
 
-/// What the drivers and the gateway offer.
+impl Host {
+    /// The gateway's models may have changed: clients are told if they have.
+    pub(crate) async fn models_changed(&self) {
+        let mut state = self.root.state.lock().await;
+        let drivers = state.agents.iter().filter_map(|agent| self.drivers.get(&agent.provider));
+        let agents = agents(drivers, &*self.gateway);
+        if agents == state.agents {
+            return;
+        }
+        let action = StateAction::RootAgentsChanged(RootAgentsChangedAction { agents });
+        apply_action_to_root(Arc::make_mut(&mut state), &action);
+        let told = async {
+            // The next start asks the gateway again, so this need not be in the journal.
+            let batch = Batch::new(None, Durability::Memory).entry(Entry::new(uri::ROOT.into(), action)?);
+            self.store.sequencer().commit(batch).await
+        };
+        if let Err(error) = told.await {
+            tracing::warn!(%error, "the clients could not be told of the models");
+        }
+    }
+}
+
+/// What the drivers and the gateway offer at the start.
 fn initial(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootState {
+    let config = RootConfigState { schema: config::root_schema(), values: JsonObject::new() };
+    let agents = agents(drivers, gateway);
+    RootState { agents, active_sessions: None, terminals: None, config: Some(config), meta: None }
+}
+
+/// The agents on offer, each with all models.
+fn agents<'a>(drivers: impl IntoIterator<Item = &'a Arc<dyn Driver>>, gateway: &dyn ModelGateway) -> Vec<AgentInfo> {
     let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
-    let agents = drivers.iter().map(|driver| {
+    let agents = drivers.into_iter().map(|driver| {
         let info = driver.describe();
         let models = gateway.models().into_iter().map(|model| SessionModelInfo {
             id: model.id,
@@ -116,6 +146,5 @@ fn initial(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootState
             capabilities: None,
         }
     });
-    let config = RootConfigState { schema: config::root_schema(), values: JsonObject::new() };
-    RootState { agents: agents.collect(), active_sessions: None, terminals: None, config: Some(config), meta: None }
+    agents.collect()
 }

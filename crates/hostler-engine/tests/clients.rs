@@ -5,49 +5,10 @@ mod common;
 
 use ahp_types::StateAction;
 use ahp_types::state::SessionStatus;
-use common::{Listener, Rig, SESSION, started};
-use hostler_driver::{DriverEvent, PartId, PartKind, ResumeToken};
-use hostler_engine::{Delivery, Dispatch, EngineError, ROOT, Reconnected, Subscriber, default_chat_uri};
+use common::{Rig, SESSION, started, wish};
+use hostler_driver::{DriverEvent, PartId, PartKind};
+use hostler_engine::{Delivery, EngineError, ROOT, Reconnected, Subscriber, default_chat_uri};
 use serde_json::{Value, json};
-
-fn action(value: Value) -> StateAction {
-    let action = serde_json::from_value(value.clone()).unwrap();
-    assert!(!matches!(action, StateAction::Unknown(_)), "{value}");
-    action
-}
-
-fn wish(channel: &str, seq: i64, value: Value, from: Option<&Subscriber>) -> Dispatch {
-    let action = action(value);
-    Dispatch { client_id: "me".into(), client_seq: seq, channel: channel.into(), action, from: from.cloned() }
-}
-
-/// A session with one finished turn.
-async fn talked(rig: &mut Rig) -> Listener {
-    rig.create(SESSION);
-    let mut listener = rig.listen(SESSION).await;
-    rig.say(SESSION, "t1", "hi").await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
-    agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
-    agent.answer(1, "hel", "lo").await;
-    listener.until("chat/turnComplete").await;
-    listener.until("session/chatUpdated").await;
-    listener
-}
-
-async fn missed(rig: &Rig, last_seen: u64, channels: &[&str]) -> Option<(Vec<u64>, Vec<String>)> {
-    let (subscriber, mut deliveries) = Subscriber::new(10_000);
-    let channels: Vec<_> = channels.iter().map(|channel| (*channel).to_owned()).collect();
-    match rig.engine.reconnect("me", last_seen, &channels, &subscriber, 9).await.unwrap() {
-        Reconnected::Replay { missing, .. } => match deliveries.recv().await.unwrap() {
-            Delivery::Replay { token: 9, missed: Some(items) } => {
-                Some((items.iter().map(|item| item.seq).collect(), missing))
-            }
-            other => panic!("{other:?}"),
-        },
-        Reconnected::Snapshots { .. } => None,
-    }
-}
 
 #[tokio::test]
 async fn a_client_that_was_never_here_is_unknown() {
@@ -61,33 +22,29 @@ async fn a_client_that_was_never_here_is_unknown() {
 #[tokio::test]
 async fn a_client_gets_exactly_what_it_missed_on_its_channels() {
     let mut rig = Rig::start().await;
-    let _me = rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me", "").await;
     let before = rig.engine.current_seq();
-    let listener = talked(&mut rig).await;
+    let listener = rig.talk().await;
     let chat = default_chat_uri(SESSION);
     let all = listener.numbers.clone();
-    let (seqs, missing) = missed(&rig, before, &[ROOT, SESSION, &chat, "claude:/gone", "nonsense"]).await.unwrap();
+    let (seqs, missing) = rig.missed(before, &[ROOT, SESSION, &chat, "claude:/gone", "nonsense"]).await.unwrap();
     assert_eq!(seqs, all, "every number on its channels, in order");
     assert_eq!(missing, ["claude:/gone", "nonsense"]);
     let middle = all[all.len() / 2];
-    let (rest, _) = missed(&rig, middle, &[SESSION, &chat]).await.unwrap();
+    let (rest, _) = rig.missed(middle, &[SESSION, &chat]).await.unwrap();
     assert_eq!(rest, all.iter().copied().filter(|seq| *seq > middle).collect::<Vec<_>>());
     let current = rig.engine.current_seq();
-    assert_eq!(missed(&rig, current, &[SESSION]).await.unwrap().0, Vec::<u64>::new());
-    assert_eq!(missed(&rig, current + 1000, &[SESSION]).await, None, "numbers that were never given: snapshots");
+    assert_eq!(rig.missed(current, &[SESSION]).await.unwrap().0, Vec::<u64>::new());
+    assert_eq!(rig.missed(current + 1000, &[SESSION]).await, None, "numbers that were never given: snapshots");
     rig.engine.shutdown().await;
 }
 
 #[tokio::test]
 async fn a_client_that_missed_very_much_gets_snapshots_instead() {
     let mut rig = Rig::start().await;
-    let _me = rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me", "").await;
     let before = rig.engine.current_seq();
-    rig.create(SESSION);
-    let mut listener = rig.listen(SESSION).await;
-    rig.say(SESSION, "t1", "hi").await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let (mut listener, agent) = rig.ask().await;
     agent.emit(DriverEvent::PartStarted { part: PartId(1), kind: PartKind::Text }).await;
     for _ in 0..20 {
         agent.emit(DriverEvent::Delta { part: PartId(1), text: "x".repeat(1 << 20) }).await;
@@ -105,18 +62,18 @@ async fn a_client_that_missed_very_much_gets_snapshots_instead() {
 #[tokio::test]
 async fn after_a_restart_a_known_client_gets_replay_and_one_that_saw_too_much_gets_snapshots() {
     let mut rig = Rig::start().await;
-    let _me = rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me", "").await;
     let before = rig.engine.current_seq();
-    let listener = talked(&mut rig).await;
+    let listener = rig.talk().await;
     let all = listener.numbers.clone();
     let rig = rig.restart().await;
     let chat = default_chat_uri(SESSION);
-    let (seqs, missing) = missed(&rig, before, &[SESSION, &chat]).await.unwrap();
+    let (seqs, missing) = rig.missed(before, &[SESSION, &chat]).await.unwrap();
     assert_eq!(missing, Vec::<String>::new());
     let old: Vec<_> = seqs.iter().copied().filter(|seq| *seq <= *all.last().unwrap()).collect();
     assert_eq!(old, all, "what an earlier life said is said again, under its old numbers");
     let last = *all.last().unwrap();
-    assert_eq!(missed(&rig, last + 40_000, &[SESSION]).await, None, "that number never became durable");
+    assert_eq!(rig.missed(last + 40_000, &[SESSION]).await, None, "that number never became durable");
     let (subscriber, _deliveries) = Subscriber::new(10);
     assert!(matches!(rig.engine.reconnect("other", last, &[], &subscriber, 1).await, Err(EngineError::ClientUnknown)));
     rig.engine.shutdown().await;
@@ -125,7 +82,7 @@ async fn after_a_restart_a_known_client_gets_replay_and_one_that_saw_too_much_ge
 #[tokio::test]
 async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second_effect() {
     let mut rig = Rig::start().await;
-    let _me = rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me", "").await;
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
     let chat = default_chat_uri(SESSION);
@@ -145,10 +102,18 @@ async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second
     assert!(again.rejection.is_none());
 
     let rig = rig.restart().await;
-    let _me = rig.engine.client_arrived("me").await;
-    rig.engine.dispatch(wish(&chat, 5, start, Some(&asking))).await;
+    let _me = rig.engine.client_arrived("me", "").await;
+    rig.engine.dispatch(wish(&chat, 5, start.clone(), Some(&asking))).await;
     let Delivery::Envelope(again) = answers.recv().await.unwrap() else { panic!("an envelope") };
     assert_eq!(again.seq, first, "also after a restart");
+    let rename = |seq| wish(SESSION, seq, json!({"type": "session/titleChanged", "title": "T"}), Some(&asking));
+    rig.engine.dispatch(rename(6)).await;
+    let mut listener = rig.listen(SESSION).await;
+    rig.engine.dispatch(rename(7)).await;
+    listener.until("session/titleChanged").await;
+    rig.engine.dispatch(wish(&chat, 5, start, Some(&asking))).await;
+    let Delivery::Envelope(again) = answers.recv().await.unwrap() else { panic!("an envelope") };
+    assert_eq!(again.seq, first, "also after it has said newer things");
     let listener = rig.listen(SESSION).await;
     assert_eq!(listener.chat.unwrap().turns.len(), 1);
     rig.engine.shutdown().await;
@@ -157,7 +122,7 @@ async fn a_repeated_dispatch_is_answered_by_its_first_envelope_and_has_no_second
 #[tokio::test]
 async fn one_number_for_many_wishes_is_no_repetition() {
     let rig = Rig::start().await;
-    let _me = rig.engine.client_arrived("me").await;
+    let _me = rig.engine.client_arrived("me", "").await;
     let (subscriber, mut deliveries) = Subscriber::new(100);
     rig.engine.subscribe(ROOT, &subscriber, 1).await.unwrap();
     for (key, seq) in [("a", 0), ("b", 0), ("b", 0), ("c", 1)] {
@@ -180,7 +145,7 @@ async fn one_number_for_many_wishes_is_no_repetition() {
 #[tokio::test]
 async fn titles_flags_drafts_clients_and_configuration_can_be_changed_and_are_kept() {
     let mut rig = Rig::start().await;
-    let mut listener = talked(&mut rig).await;
+    let mut listener = rig.talk().await;
     let chat = default_chat_uri(SESSION);
     assert_eq!(
         listener.session.as_ref().unwrap().status & SessionStatus::IsRead.bits(),
@@ -222,7 +187,7 @@ async fn titles_flags_drafts_clients_and_configuration_can_be_changed_and_are_ke
 #[tokio::test]
 async fn changes_that_make_no_sense_are_refused() {
     let mut rig = Rig::start().await;
-    let mut listener = talked(&mut rig).await;
+    let mut listener = rig.talk().await;
     for (change, reason) in [
         (json!({"type": "session/titleChanged", "title": " "}), "a title has"),
         (json!({"type": "session/configChanged", "config": {"permissionMode": "bypassPermissions"}}), "cannot be"),
@@ -242,7 +207,7 @@ async fn changes_that_make_no_sense_are_refused() {
 #[tokio::test]
 async fn a_changed_permission_mode_takes_a_new_process_before_the_next_turn() {
     let mut rig = Rig::start().await;
-    let mut listener = talked(&mut rig).await;
+    let mut listener = rig.talk().await;
     let change = json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}});
     rig.engine.dispatch(wish(SESSION, 0, change, None)).await;
     listener.until("session/configChanged").await;
@@ -255,7 +220,7 @@ async fn a_changed_permission_mode_takes_a_new_process_before_the_next_turn() {
 #[tokio::test]
 async fn a_session_comes_back_the_same_as_it_was() {
     let mut rig = Rig::start().await;
-    talked(&mut rig).await;
+    rig.talk().await;
     let before = rig.listen(SESSION).await;
     let rig = rig.restart().await;
     let after = rig.listen(SESSION).await;

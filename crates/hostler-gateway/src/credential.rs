@@ -1,6 +1,9 @@
 //! Where an upstream's credential comes from. It is asked before every call, so that a new one counts without a
 //! restart.
 
+pub(crate) mod keyring;
+pub(crate) mod vault;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -35,6 +38,16 @@ pub struct FixedCredential(pub Option<SecretString>);
 impl CredentialSource for FixedCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
         Ok(self.0.clone())
+    }
+}
+
+/// A credential that should be there and is not: every call is told what to do about it.
+#[derive(Debug, Clone)]
+pub struct MissingCredential(pub String);
+
+impl CredentialSource for MissingCredential {
+    fn current(&self) -> Result<Option<SecretString>, CredentialError> {
+        Err(CredentialError(self.0.clone()))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::envelope::{self, RequestEnvelope};
 use crate::error::{ApiError, ErrorKind};
 use crate::gateway::Shared;
 use crate::lease::Holder;
+use crate::limits::TooMuch;
 use crate::model_id;
 use crate::models;
 use crate::observe::{self, ObservedRequest};
@@ -139,7 +140,7 @@ async fn route(
         Err(error) => return Err(refused(holder, offer, error)),
     };
     passage.routed(&offer.name, &model);
-    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas);
+    let betas = betas::for_upstream(&parts.headers, offer.upstream.manners().betas, &shared.allowed_betas());
     let call = UpstreamCall {
         body: envelope.with_model(body, &model),
         model,
@@ -160,7 +161,8 @@ async fn messages(
     passage: &mut Passage,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let Routed { offer, call } = route(shared, holder, parts, body, passage).await?;
-    let mut meter = Meter::start(Arc::clone(holder));
+    let permit = shared.desk.admit(&holder.account).await.map_err(|too_much| over_limit(holder, too_much))?;
+    let mut meter = Meter::start(Arc::clone(holder), permit, shared.price(&call.model));
     let failed = |error| refused(holder, &offer, error);
     let answer = offer.upstream.messages(call).await.map_err(failed)?;
     let body = match answer.body {
@@ -210,6 +212,13 @@ fn respond(headers: HeaderMap, body: ResponseBody) -> Response<ResponseBody> {
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     response
+}
+
+/// The answer to a request that the limits do not let through.
+fn over_limit(holder: &Holder, too_much: TooMuch) -> ApiError {
+    let (session, chat) = holder.lease.as_ref().map_or(("", ""), |lease| (&lease.session, &lease.chat));
+    tracing::info!(session, chat, reached = %too_much.reached, "a request was refused");
+    too_much.into_error()
 }
 
 /// What the client is told about a failed call; the log is told whose it was.

@@ -5,13 +5,16 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use secrecy::SecretString;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::auth::Nonce;
+use crate::limits::{Account, Desk, SessionStatus};
 use crate::usage::{UsageCell, UsageTotals};
 
-/// What an agent process is registered for. Session and chat are carried for logs and attribution only.
+/// What an agent process is registered for. The session is what its requests are counted
+/// and limited for; the chat is carried for logs only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     /// The session that the process works for.
@@ -48,6 +51,12 @@ impl Registration {
         self.holder.usage.totals()
     }
 
+    /// What its session has used, may use and waits for, now and whenever that changes.
+    #[must_use]
+    pub fn status(&self) -> watch::Receiver<SessionStatus> {
+        self.holder.account.status()
+    }
+
     /// Ends the lease now; the same as dropping it.
     pub fn revoke(self) {
         drop(self);
@@ -76,6 +85,8 @@ pub(crate) struct Holder {
     /// Absent for callers that were let in without a registration.
     pub(crate) lease: Option<Lease>,
     pub(crate) usage: UsageCell,
+    /// Where its requests are admitted and counted.
+    pub(crate) account: Arc<Account>,
     /// Cancelled when the lease is revoked or the gateway stops.
     pub(crate) ended: CancellationToken,
 }
@@ -84,12 +95,13 @@ pub(crate) struct Holder {
 pub(crate) struct Registry {
     holders: RwLock<HashMap<String, Arc<Holder>>>,
     accept_unregistered: bool,
+    desk: Arc<Desk>,
     stop: CancellationToken,
 }
 
 impl Registry {
-    pub(crate) fn new(accept_unregistered: bool, stop: CancellationToken) -> Self {
-        Self { holders: RwLock::default(), accept_unregistered, stop }
+    pub(crate) fn new(accept_unregistered: bool, desk: Arc<Desk>, stop: CancellationToken) -> Self {
+        Self { holders: RwLock::default(), accept_unregistered, desk, stop }
     }
 
     pub(crate) fn register(self: &Arc<Self>, lease: Lease, nonce: &Nonce) -> Registration {
@@ -109,6 +121,10 @@ impl Registry {
     }
 
     fn holder(&self, id: String, lease: Option<Lease>) -> Holder {
-        Holder { id, lease, usage: UsageCell::default(), ended: self.stop.child_token() }
+        let account = match &lease {
+            Some(lease) => self.desk.account(&lease.session),
+            None => self.desk.guest(&id),
+        };
+        Holder { id, lease, usage: UsageCell::default(), account, ended: self.stop.child_token() }
     }
 }

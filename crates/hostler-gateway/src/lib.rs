@@ -4,8 +4,9 @@
 //! upstream's own credential never leaves this crate. One request goes this way:
 //!
 //! 1. `server` accepts the connection, `handler` authenticates (before anything else), reads and checks the body;
-//! 2. an [`Upstream`] answers with a whole body or with a stream of server-sent events;
-//! 3. `relay` waits for the first event, then passes events on as they come, while `usage` reads the token counts
+//! 2. `limits` lets it through, holds it or refuses it, by what the `ledger` says is used;
+//! 3. an [`Upstream`] answers with a whole body or with a stream of server-sent events;
+//! 4. `relay` waits for the first event, then passes events on as they come, while `usage` reads the token counts
 //!    from the two event types that hold them.
 //!
 //! The crate knows nothing of sessions, drivers or clients: a [`Lease`] only carries their names.
@@ -16,17 +17,24 @@ mod auth;
 mod betas;
 mod catalogue;
 mod credential;
+mod dollars;
 mod envelope;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gateway;
 mod handler;
 mod lease;
+mod ledger;
+mod limits;
 mod metrics;
 mod model_cache;
 mod model_id;
 mod models;
 mod observe;
 mod passage;
+mod prices;
 mod relay;
 mod server;
 mod sse;
@@ -36,12 +44,23 @@ mod usage;
 
 pub use betas::ALLOWED_BETAS;
 pub use catalogue::Model;
-pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential};
+pub use credential::keyring::{Keyring, SystemKeyring};
+pub use credential::vault::{CredentialVault, Kept, Place, StoredCredential};
+pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential, MissingCredential};
+pub use dollars::{Dollars, NotDollars};
 pub use gateway::{Choice, Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};
+pub use ledger::LedgerError;
+pub use limits::{Budget, Held, Limits, Measure, OverLimit, Reached, Scope, SessionLimits, SessionStatus};
 pub use observe::{Ending, FinishedRequest, ObservedRequest, RequestLog, RequestObserver};
+pub use prices::{BadPattern, Price, Prices};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
+pub use upstream::copilot::{
+    Clock, CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig,
+    GITHUB_API_URL, GITHUB_URL, LoginError, SystemClock, device_login, device_login_by,
+};
 pub use upstream::http::Timeouts;
+pub use upstream::openai::{Dialect, LaterSystem, OpenAiConfig, OpenAiUpstream, TokenLimit};
 pub use upstream::scripted::ScriptedUpstream;
 pub use upstream::{
     AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,

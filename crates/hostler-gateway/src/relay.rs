@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, stream};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
@@ -34,12 +34,26 @@ pub(crate) type ResponseBody = Either<Full<Bytes>, Relay>;
 /// What a client is told whose lease ended under its request.
 pub(crate) const ENDED: &str = "The gateway is stopping or the agent's registration has ended.";
 
+/// Tells clients whether another try makes sense.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+/// Events are gathered up to this size before they are written.
+const TOGETHER: usize = 16 * 1024;
+/// How often a relay lets others go first. Once would do, but hyper asks a body that has nothing yet a second time
+/// before it really lets go.
+const YIELDS: u8 = 2;
+
 /// A stream in mid-flight, as a response body.
+///
+/// The task that reads the upstream's connection hands over one chunk, mostly one event, at a time. Where more have
+/// arrived, writing each by itself would cost a system call per event, so the relay lets that task go on before it
+/// writes. It waits for no time and no event: what is there when its turn comes again is written.
 pub(crate) struct Relay {
     events: EventBytes,
     watch: Watch,
     /// Whole events that are not written yet; the first ones come from before the response.
-    ready: Bytes,
+    ready: BytesMut,
+    /// How often others were let go first since the last event came.
+    yields: u8,
     ended: Pin<Box<WaitForCancellationFutureOwned>>,
     over: bool,
     passage: Passage,
@@ -62,7 +76,6 @@ impl Relay {
             })??;
             ready.extend_from_slice(&watch.pass(chunk)?);
         }
-        let ready = ready.freeze();
         if let Some(body) = watch.early_error.take() {
             let kind = error::envelope_kind(&body).unwrap_or_default();
             let status = ErrorKind::status_of_name(&kind);
@@ -70,7 +83,9 @@ impl Relay {
         }
         passage.streaming();
         let passage = passage.hand_over();
-        Ok(Self { events, watch, ready, ended: Box::pin(ended.cancelled_owned()), over: false, passage })
+        let ended = Box::pin(ended.cancelled_owned());
+        // The first events go out together with the head.
+        Ok(Self { events, watch, ready, yields: YIELDS, ended, over: false, passage })
     }
 
     /// Ends the stream, with an `error` event unless its last event has passed already. The upstream is let go at
@@ -81,7 +96,7 @@ impl Relay {
         if !self.watch.finished {
             self.watch.failed = true;
             let (kind, message) = why();
-            self.ready = error::event(kind, &message);
+            self.ready.extend_from_slice(&error::event(kind, &message));
         }
     }
 }
@@ -98,36 +113,40 @@ impl Body for Relay {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        loop {
-            if !this.ready.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut this.ready)))));
-            }
-            if this.over {
-                let ending = if this.watch.failed { Ending::BrokenOff } else { Ending::Answered };
-                this.passage.streamed(ending);
-                return Poll::Ready(None);
-            }
-            if this.ended.as_mut().poll(cx).is_ready() {
-                this.end(|| (ErrorKind::Api, ENDED.to_owned()));
-                continue;
-            }
+        if !this.over && this.ended.as_mut().poll(cx).is_ready() {
+            this.end(|| (ErrorKind::Api, ENDED.to_owned()));
+        }
+        while !this.over && this.ready.len() < TOGETHER {
             let next = match Pin::new(&mut this.events).poll_next(cx) {
-                Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
+                Poll::Pending if this.ready.is_empty() => return Poll::Pending,
+                Poll::Pending if this.yields == YIELDS => break,
+                Poll::Pending => {
+                    this.yields += 1;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
             };
+            this.yields = 0;
             let passed = match next {
                 Some(Ok(chunk)) => this.watch.pass(chunk),
                 Some(Err(error)) => Err(error),
                 None => Err(UpstreamError::BrokenOff { reason: "the stream ended before its last event".to_owned() }),
             };
             match passed {
-                Ok(whole) => this.ready = whole,
+                Ok(whole) => this.ready.extend_from_slice(&whole),
                 Err(failure) => this.end(|| {
                     tracing::warn!(error = %failure, "a stream broke off");
                     describe(&failure)
                 }),
             }
         }
+        if !this.ready.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(this.ready.split().freeze()))));
+        }
+        let ending = if this.watch.failed { Ending::BrokenOff } else { Ending::Answered };
+        this.passage.streamed(ending);
+        Poll::Ready(None)
     }
 }
 
@@ -209,7 +228,11 @@ pub(crate) fn refusal(failure: UpstreamError) -> ApiError {
             let body = if is_envelope { body } else { error::envelope(kind, &message) };
             ApiError::passed_on(status, headers, body)
         }
-        UpstreamError::NoCredential { .. } => ApiError::new(kind, &message),
+        UpstreamError::NoCredential { .. } => {
+            // Agents try a 401 again and again; this one stays until a person does something, and says what.
+            let headers = HeaderMap::from_iter([(SHOULD_RETRY, HeaderValue::from_static("false"))]);
+            ApiError::passed_on(StatusCode::UNAUTHORIZED, headers, error::envelope(kind, &message))
+        }
         UpstreamError::TimedOut => ApiError::with_status(StatusCode::GATEWAY_TIMEOUT, kind, &message),
         UpstreamError::Internal { .. } => ApiError::with_status(StatusCode::INTERNAL_SERVER_ERROR, kind, &message),
         UpstreamError::Unreachable { .. } | UpstreamError::BrokenOff { .. } | UpstreamError::Unintelligible { .. } => {

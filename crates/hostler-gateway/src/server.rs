@@ -18,6 +18,9 @@ const STOP_GRACE: Duration = Duration::from_secs(1);
 /// How long to wait after a failed accept; such failures (too many open files) do not go away by retrying at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// What a connection may hold that is not yet written, or of a request not yet taken.
+const BUFFER_BYTES: usize = 64 * 1024;
+
 /// Accepts until the gateway stops; the listener closes when this returns.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: TaskTracker) {
     let stop = shared.stop.clone();
@@ -47,7 +50,9 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(handler::answer(&shared, request).await) }
     });
-    let mut connection = std::pin::pin!(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+    let mut http = http1::Builder::new();
+    http.max_buf_size(BUFFER_BYTES);
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Ok(ended),
         () = stop.cancelled() => {

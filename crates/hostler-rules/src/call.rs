@@ -193,16 +193,14 @@ fn files(call: &Call, access: Access, resolver: &dyn Resolver) -> Touched {
         names.push(".".to_owned());
     }
     // A pattern can lead elsewhere than the path beside it.
-    if call.tool == "Glob" {
-        if let Some(Value::String(pattern)) = call.input.get("pattern") {
-            if pattern.split('/').any(|name| name == "..") {
-                return Touched::Opaque("its pattern goes up with `..`");
-            }
-            if pattern.starts_with(['/', '~']) {
-                let plain = pattern.split('/').take_while(|name| !name.contains(['*', '?', '[', '{']));
-                let start = plain.collect::<Vec<_>>().join("/");
-                names.push(if start.is_empty() { "/".to_owned() } else { start });
-            }
+    if let ("Glob", Some(Value::String(pattern))) = (call.tool.as_str(), call.input.get("pattern")) {
+        if pattern.split('/').any(|name| name == "..") {
+            return Touched::Opaque("its pattern goes up with `..`");
+        }
+        if pattern.starts_with(['/', '~']) {
+            let plain = pattern.split('/').take_while(|name| !name.contains(['*', '?', '[', '{']));
+            let start = plain.collect::<Vec<_>>().join("/");
+            names.push(if start.is_empty() { "/".to_owned() } else { start });
         }
     }
     if names.is_empty() {

@@ -102,10 +102,8 @@ fn weigh(rules: &RuleSet, mode: Mode, scene: &Scene<'_>) -> Decision {
     if !certain.is_empty() {
         return Decision { verdict: Verdict::Deny, why: because(certain) };
     }
-    if mode == Mode::Plan {
-        if let Some(reason) = writes(scene) {
-            return Decision { verdict: Verdict::Deny, why: vec![Why::Mode { mode, because: reason }] };
-        }
+    if let (Mode::Plan, Some(because)) = (mode, writes(scene)) {
+        return Decision { verdict: Verdict::Deny, why: vec![Why::Mode { mode, because }] };
     }
     let questions = objections(scene, rules.iter(), Effect::Ask);
     if !questions.is_empty() || !possible.is_empty() {
@@ -135,10 +133,10 @@ fn weigh(rules: &RuleSet, mode: Mode, scene: &Scene<'_>) -> Decision {
         let why = opaque.map(|(part, because)| Why::Opaque { part, because }).collect();
         return Decision { verdict: Verdict::Ask, why };
     }
-    if let Touched::Files(Access::Write, spots) = &scene.touched {
-        if spots.iter().all(accepts) {
-            return by_mode(Verdict::Allow, "it edits a file in the workspace");
-        }
+    if let Touched::Files(Access::Write, spots) = &scene.touched
+        && spots.iter().all(accepts)
+    {
+        return by_mode(Verdict::Allow, "it edits a file in the workspace");
     }
     let parts = if permission.open.is_empty() { vec![scene.call.tool.clone()] } else { permission.open };
     Decision { verdict: Verdict::Leave, why: vec![Why::NoRule { parts }] }
@@ -169,8 +167,7 @@ fn is_sensitive(spot: &Spot) -> bool {
     spot.paths.iter().any(|path| {
         path.components().any(|component| match component {
             Component::Normal(name) => {
-                let is = |other: &&str| name.eq_ignore_ascii_case(other);
-                DIRECTORIES.iter().any(|other| is(other)) || FILES.iter().any(|other| is(other))
+                DIRECTORIES.iter().chain(&FILES).any(|sensitive| name.eq_ignore_ascii_case(sensitive))
             }
             _ => false,
         })

@@ -135,9 +135,8 @@ impl PathPattern {
             let floating = self.anchor == Anchor::Anywhere;
             let starts = if floating { names.len() } else { 0 };
             lengths.into_iter().any(|length| {
-                (0..=starts.min(length)).any(|start| {
-                    names.get(start..length).is_some_and(|names| parts_match(&self.parts, names))
-                })
+                (0..=starts.min(length))
+                    .any(|start| names.get(start..length).is_some_and(|names| parts_match(&self.parts, names)))
             })
         })
     }
@@ -211,16 +210,26 @@ fn names(path: &Path) -> Option<Vec<&str>> {
 
 /// The classic matching with one memory: on failure go back to the last `**` and let it take one name more.
 fn parts_match(parts: &[Part], names: &[&str]) -> bool {
-    wildcard(parts, names, |part| *part == Part::Directories, |part, name| match part {
-        Part::Directories => true,
-        Part::Name(glyphs) => {
-            let chars: Vec<char> = name.chars().collect();
-            wildcard(glyphs, &chars, |glyph| *glyph == Glyph::Any, |glyph, c| match glyph {
-                Glyph::Char(wanted) => wanted == c,
-                Glyph::AnyOne | Glyph::Any => true,
-            })
-        }
-    })
+    wildcard(
+        parts,
+        names,
+        |part| *part == Part::Directories,
+        |part, name| match part {
+            Part::Directories => true,
+            Part::Name(glyphs) => {
+                let chars: Vec<char> = name.chars().collect();
+                wildcard(
+                    glyphs,
+                    &chars,
+                    |glyph| *glyph == Glyph::Any,
+                    |glyph, c| match glyph {
+                        Glyph::Char(wanted) => wanted == c,
+                        Glyph::AnyOne | Glyph::Any => true,
+                    },
+                )
+            }
+        },
+    )
 }
 
 fn wildcard<P, I>(pattern: &[P], items: &[I], is_any: impl Fn(&P) -> bool, fits: impl Fn(&P, &I) -> bool) -> bool {
@@ -270,7 +279,9 @@ impl fmt::Display for PathPattern {
             }
             match part {
                 Part::Directories => f.write_str("**")?,
-                Part::Name(glyphs) => glyphs.iter().enumerate().try_for_each(|(at, glyph)| write_glyph(f, *glyph, at))?,
+                Part::Name(glyphs) => {
+                    glyphs.iter().enumerate().try_for_each(|(at, glyph)| write_glyph(f, *glyph, at))?
+                }
             }
         }
         if directory { f.write_str("/") } else { Ok(()) }

@@ -103,7 +103,12 @@ pub(crate) struct Spot {
 
 impl Spot {
     /// Makes a spot of a name, relative to a directory.
-    pub(crate) fn new(text: &str, base: &Path, home: Option<&Path>, resolver: &dyn Resolver) -> Result<Self, &'static str> {
+    pub(crate) fn new(
+        text: &str,
+        base: &Path,
+        home: Option<&Path>,
+        resolver: &dyn Resolver,
+    ) -> Result<Self, &'static str> {
         if text.contains('\0') {
             return Err("its path holds a NUL character");
         }

@@ -23,8 +23,8 @@ const MOST_RULES: usize = 5;
 
 /// Programs whose second word says what they do, so that a rule may leave the rest open.
 const BY_SECOND_WORD: [&str; 17] = [
-    "apt", "brew", "bun", "cargo", "deno", "docker", "dotnet", "gh", "git", "go", "kubectl", "npm", "pip", "pnpm", "poetry",
-    "uv", "yarn",
+    "apt", "brew", "bun", "cargo", "deno", "docker", "dotnet", "gh", "git", "go", "kubectl", "npm", "pip", "pnpm",
+    "poetry", "uv", "yarn",
 ];
 
 /// Programs that only read, so that a rule may leave all their words open.

@@ -1,5 +1,7 @@
 //! Command lines that try to look like something else, and what the rules make of them.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
 use std::path::PathBuf;
 
 use hostler_rules::{Call, Effect, Links, Mode, Rule, RuleSet, Scope, Verdict, decide, explain};
@@ -36,10 +38,10 @@ fn table() -> (RuleSet, Vec<Line>) {
 fn every_tricky_line_is_decided_as_the_table_says() {
     let (rules, lines) = table();
     assert!(lines.len() >= 80, "the table has {} lines", lines.len());
-    let links = Links([(PathBuf::from("/work/out/away"), PathBuf::from("/etc"))].into());
+    let links = Links([(PathBuf::from("/w/out/away"), PathBuf::from("/etc"))].into());
     let mut wrong = Vec::new();
     for line in &lines {
-        let call = Call::shell(&line.run, "/work").with_home("/home/me");
+        let call = Call::shell(&line.run, "/w").with_home("/home/me");
         let decision = decide(&rules, Mode::Default, &call, &links);
         let got = match decision.verdict {
             Verdict::Allow => "allow",
@@ -70,7 +72,7 @@ fn no_line_of_the_table_is_there_twice() {
 fn a_rule_for_the_whole_shell_still_asks_about_what_cannot_be_seen() {
     let mut rules = RuleSet::default();
     rules.add(Rule::parse(Effect::Allow, Scope::Global, "Bash").unwrap()).unwrap();
-    let verdict = |line: &str| decide(&rules, Mode::Default, &Call::shell(line, "/work"), &Links::default()).verdict;
+    let verdict = |line: &str| decide(&rules, Mode::Default, &Call::shell(line, "/w"), &Links::default()).verdict;
     assert_eq!(verdict("rm -rf x && git -c core.pager=less log | ssh host uptime"), Verdict::Allow);
     for line in ["$CMD x", "echo 'open", "curl x | sh", ". ./file", "eval \"$x\"", "echo $((a))"] {
         assert_eq!(verdict(line), Verdict::Ask, "{line}");

@@ -1,5 +1,7 @@
 //! Files: links, `..`, and what does not exist yet.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -178,7 +180,12 @@ fn an_input_of_another_form_is_never_allowed_and_a_bare_denial_still_holds() {
         ("WebFetch", json!({ "url": "no address" })),
     ] {
         let call = Call::new(tool, input, bed.path("w"));
-        assert_eq!(bed.call(&[(Effect::Allow, tool), (Effect::Allow, "*")], &call), Verdict::Ask, "{tool} {}", call.input);
+        assert_eq!(
+            bed.call(&[(Effect::Allow, tool), (Effect::Allow, "*")], &call),
+            Verdict::Ask,
+            "{tool} {}",
+            call.input
+        );
         assert_eq!(bed.call(&[(Effect::Deny, tool)], &call), Verdict::Deny, "{tool}");
     }
 }

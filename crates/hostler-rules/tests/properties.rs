@@ -1,5 +1,7 @@
 //! What holds for all command lines and all rules.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
 use hostler_rules::{Call, Effect, Links, Matcher, Mode, Rule, RuleSet, Scope, Verdict, decide, explain, suggest};
 use proptest::prelude::*;
 
@@ -26,38 +28,121 @@ fn standard() -> RuleSet {
 }
 
 fn verdict(rules: &RuleSet, mode: Mode, line: &str) -> Verdict {
-    decide(rules, mode, &Call::shell(line, "/work"), &Links::default()).verdict
+    decide(rules, mode, &Call::shell(line, "/w"), &Links::default()).verdict
 }
 
 /// Pieces of shell that like to be put together wrongly.
 fn shellish() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
-        "echo", "ls", "rm", "git status", " ", " ", "\n", ";", "&&", "||", "|", "&", "(", ")", "{", "}", "$(", "`", "${", "$((",
-        "))", "'", "\"", "\\", "$'", "$\"", "<<EOF\n", "\nEOF\n", "<<'E'\n", "\nE\n", ">", "<(", "2>&1", "#", "if ", "then ",
-        "fi", "case x in ", "esac", ";;", "[[ ", " ]]", "x=", "a[1]=", "*", "~", "!", "-exec", "xargs ", "sh -c ", "eval ", "é",
-        "\t", "=(", "function f ", "for x in ", "do ", "done", "@(", "\u{0}", "99999999999>", "$", "%", "coproc ", "time ",
+        "echo",
+        "ls",
+        "rm",
+        "git status",
+        " ",
+        " ",
+        "\n",
+        ";",
+        "&&",
+        "||",
+        "|",
+        "&",
+        "(",
+        ")",
+        "{",
+        "}",
+        "$(",
+        "`",
+        "${",
+        "$((",
+        "))",
+        "'",
+        "\"",
+        "\\",
+        "$'",
+        "$\"",
+        "<<EOF\n",
+        "\nEOF\n",
+        "<<'E'\n",
+        "\nE\n",
+        ">",
+        "<(",
+        "2>&1",
+        "#",
+        "if ",
+        "then ",
+        "fi",
+        "case x in ",
+        "esac",
+        ";;",
+        "[[ ",
+        " ]]",
+        "x=",
+        "a[1]=",
+        "*",
+        "~",
+        "!",
+        "-exec",
+        "xargs ",
+        "sh -c ",
+        "eval ",
+        "é",
+        "\t",
+        "=(",
+        "function f ",
+        "for x in ",
+        "do ",
+        "done",
+        "@(",
+        "\u{0}",
+        "99999999999>",
+        "$",
+        "%",
+        "coproc ",
+        "time ",
     ]);
     prop::collection::vec(pieces, 0..24).prop_map(|pieces| pieces.concat())
 }
 
 fn allowed() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "git status", "ls -la", "echo 'a b' \"c\"", "cat <<'E'\nit's\nE\n", "echo a > out/b", "echo $(ls)", "bash -c 'ls'",
-        "(ls)", "{ ls; }", "if ls; then ls; fi", "echo $'\\''", "echo a # b\n", "echo \"$(cat <<'E'\n)\nE\n)\"",
+        "git status",
+        "ls -la",
+        "echo 'a b' \"c\"",
+        "cat <<'E'\nit's\nE\n",
+        "echo a > out/b",
+        "echo $(ls)",
+        "bash -c 'ls'",
+        "(ls)",
+        "{ ls; }",
+        "if ls; then ls; fi",
+        "echo $'\\''",
+        "echo a # b\n",
+        "echo \"$(cat <<'E'\n)\nE\n)\"",
     ])
 }
 
 fn denied() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
-        "rm x", "/bin/rm x", "r\\m x", "$'rm' x", "echo $(rm x)", "bash -c 'rm x'", "sudo rm x", "(rm x)", "ls | xargs rm",
-        "find . -exec rm {} \\;", "echo a > locked/b", "echo `rm x`", "X=1 rm x", "eval rm x", "rm x <<'E'\nE\n",
+        "rm x",
+        "/bin/rm x",
+        "r\\m x",
+        "$'rm' x",
+        "echo $(rm x)",
+        "bash -c 'rm x'",
+        "sudo rm x",
+        "(rm x)",
+        "ls | xargs rm",
+        "find . -exec rm {} \\;",
+        "echo a > locked/b",
+        "echo `rm x`",
+        "X=1 rm x",
+        "eval rm x",
+        "rm x <<'E'\nE\n",
     ])
 }
 
 fn operator() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        ";", " ; ", "&&", " && ", "||", "|", "|&", "&", "\n", "\n\n", " #\n", "\\\n;", "\t&& \n",
-    ])
+    prop::sample::select(vec![";", " ; ", "&&", " && ", "||", "|", "|&", "&", "\n", "\n\n", " #\n", "\\\n;", "\t&& \n"])
 }
 
 proptest! {
@@ -65,14 +150,14 @@ proptest! {
 
     #[test]
     fn any_text_is_answered(line in any::<String>()) {
-        let decision = decide(&standard(), Mode::Default, &Call::shell(&line, "/work"), &Links::default());
+        let decision = decide(&standard(), Mode::Default, &Call::shell(&line, "/w"), &Links::default());
         prop_assert!(!explain(&decision).is_empty());
     }
 
     #[test]
     fn any_shellish_text_is_answered_in_every_mode(line in shellish()) {
         for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk] {
-            let decision = decide(&standard(), mode, &Call::shell(&line, "/work"), &Links::default());
+            let decision = decide(&standard(), mode, &Call::shell(&line, "/w"), &Links::default());
             prop_assert!(!explain(&decision).is_empty());
             prop_assert!(mode != Mode::DontAsk || decision.verdict != Verdict::Ask);
         }
@@ -112,7 +197,7 @@ proptest! {
 
     #[test]
     fn a_suggested_rule_allows_its_call_and_survives_its_text(line in shellish()) {
-        let call = Call::shell(&line, "/work");
+        let call = Call::shell(&line, "/w");
         for suggestion in suggest(&call, Scope::Session, &Links::default()) {
             let mut set = RuleSet::default();
             for rule in &suggestion.rules {
@@ -145,7 +230,8 @@ proptest! {
 /// Deep and broad input has an answer, on the small stack of a test thread.
 #[test]
 fn hostile_nesting_is_asked_about() {
-    let around = |open: &str, middle: &str, close: &str, times: usize| open.repeat(times) + middle + &close.repeat(times);
+    let around =
+        |open: &str, middle: &str, close: &str, times: usize| open.repeat(times) + middle + &close.repeat(times);
     let lines = [
         around("$(", "ls", ")", 10_000),
         around("(", "ls;ls", ")", 5_000),
@@ -178,7 +264,8 @@ fn hostile_nesting_is_asked_about() {
 /// Just within the limits the grammar is used, and both its stack and its time must do.
 #[test]
 fn nesting_within_the_limits_is_read() {
-    let around = |open: &str, middle: &str, close: &str, times: usize| open.repeat(times) + middle + &close.repeat(times);
+    let around =
+        |open: &str, middle: &str, close: &str, times: usize| open.repeat(times) + middle + &close.repeat(times);
     let lines = [
         around("( ", "rm x", " )", 8),
         around("(", "rm x;ls", ")", 8),
@@ -195,5 +282,5 @@ fn nesting_within_the_limits_is_read() {
     assert_eq!(verdict(&standard(), Mode::Default, &around("echo {a,", "b", "}", 5_000)), Verdict::Allow);
     // The tokenizer goes deeper than we look.
     assert_eq!(verdict(&standard(), Mode::Default, &around("echo $(", "ls", ")", 500)), Verdict::Ask);
-    assert_eq!(verdict(&standard(), Mode::Default, &around("echo \"${a:-", "ls", "}\"", 500)), Verdict::Ask);
+    assert_eq!(verdict(&standard(), Mode::Default, &around("echo \"${a:-", "ls", "}\"", 500)), Verdict::Allow);
 }

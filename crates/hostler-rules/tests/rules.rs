@@ -1,5 +1,7 @@
 //! The text of rules, how they are stored, and which are offered.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
 use hostler_rules::{Call, Disk, Effect, Links, Matcher, Rule, RuleSet, RuleSetError, Scope, suggest};
 use serde_json::json;
 
@@ -93,7 +95,9 @@ fn a_set_is_stored_in_a_form_that_people_can_read() {
 fn a_set_of_another_version_or_with_a_wrong_rule_is_refused_as_a_whole() {
     let refusal = |text: &str| serde_json::from_str::<RuleSet>(text).unwrap_err().to_string();
     assert!(refusal(r#"{"version":2,"rules":[]}"#).contains("version 2"));
-    assert!(refusal(r#"{"version":1,"rules":[{"effect":"deny","scope":"global","rule":"Bash("}]}"#).contains("not closed"));
+    assert!(
+        refusal(r#"{"version":1,"rules":[{"effect":"deny","scope":"global","rule":"Bash("}]}"#).contains("not closed")
+    );
     assert!(refusal(r#"{"version":1,"rules":[{"effect":"never","scope":"global","rule":"Bash"}]}"#).contains("never"));
     assert!(refusal(r#"{"version":1,"more":1}"#).contains("more"));
     assert!(refusal(r#"{"rules":[]}"#).contains("version"));

@@ -109,6 +109,17 @@ pub struct TurnRow {
     pub body: String,
 }
 
+/// A client as the store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredClient {
+    /// Its identity.
+    pub id: String,
+    /// What its surface wants to know when it comes back; opaque to everybody else.
+    pub memo: String,
+    /// When it was here last (milliseconds since the epoch).
+    pub seen_ms: i64,
+}
+
 /// Runs in sequence order, under the sequencer's lock, with the last number that was given out. Must be quick.
 pub(crate) type Then = Box<dyn FnOnce(u64) + Send>;
 
@@ -121,7 +132,7 @@ pub struct Batch {
     pub(crate) records: Vec<HostRecord>,
     pub(crate) catalogue: Option<CatalogueChange>,
     pub(crate) snapshot: Option<SnapshotRow>,
-    pub(crate) client: Option<(String, i64)>,
+    pub(crate) client: Option<StoredClient>,
     pub(crate) blobs: Vec<Blob>,
     pub(crate) audit: Vec<AuditEntry>,
     pub(crate) then: Option<Then>,
@@ -176,9 +187,9 @@ impl Batch {
         self
     }
 
-    /// Notes that a client was here at this time (milliseconds since the epoch).
-    pub fn client(mut self, id: String, seen_ms: i64) -> Self {
-        self.client = Some((id, seen_ms));
+    /// Notes that a client was here.
+    pub fn client(mut self, client: StoredClient) -> Self {
+        self.client = Some(client);
         self
     }
 

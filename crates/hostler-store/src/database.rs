@@ -66,6 +66,11 @@ const MIGRATIONS: &[M<'static>] = &[
          CREATE INDEX journal_of_client ON journal (client, client_seq) WHERE client IS NOT NULL;",
     ),
     M::up(
+        "-- What the client's surface wants to know when it comes back.
+         ALTER TABLE clients ADD COLUMN memo TEXT NOT NULL DEFAULT '';
+         CREATE INDEX clients_by_time ON clients (seen_ms);",
+    ),
+    M::up(
         "-- What is too large for a state, by its content's hash, as long as a session names it.
          CREATE TABLE blobs (hash TEXT PRIMARY KEY, content_type TEXT NOT NULL, body BLOB NOT NULL);
          CREATE TABLE blob_names (

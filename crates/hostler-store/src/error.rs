@@ -5,7 +5,9 @@ pub enum StoreError {
     #[error("the disk is full: nothing can be accepted until there is room in the state directory")]
     DiskFull,
     /// The file cannot be written.
-    #[error("the state directory cannot be written: check its permissions and that the disk is not read-only")]
+    #[error(
+        "the state directory cannot be written: check its permissions, and that the disk is sound and not read-only"
+    )]
     ReadOnly,
     /// The database was made by a newer version.
     #[error(
@@ -22,10 +24,14 @@ pub enum StoreError {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode;
+        use rusqlite::{ErrorCode, ffi};
+        let code = error.sqlite_extended_error_code();
+        let is_read = code.is_some_and(|code| [ffi::SQLITE_IOERR_READ, ffi::SQLITE_IOERR_SHORT_READ].contains(&code));
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::DiskFull,
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => Self::ReadOnly,
+            // A file that is open already does not become read-only: to write to it fails.
+            Some(ErrorCode::SystemIoFailure) if !is_read => Self::ReadOnly,
             _ => Self::Database(error.to_string()),
         }
     }

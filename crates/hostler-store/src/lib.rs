@@ -19,7 +19,9 @@ mod sequencer;
 mod writer;
 
 pub use audit::{AuditEntry, AuditRow};
-pub use batch::{Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, TurnRow};
+pub use batch::{
+    Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, StoredClient, TurnRow,
+};
 pub use blob::Blob;
 pub use error::StoreError;
 pub use reader::{JournalRow, StoredSession, StoredState};

@@ -4,6 +4,7 @@ use ahp_types::ActionOrigin;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::StoreError;
+use crate::batch::StoredClient;
 
 /// A session's row in the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +101,21 @@ pub(crate) fn actions(
     Ok(rows)
 }
 
+pub(crate) fn missed(
+    db: &Connection,
+    after: u64,
+    until: u64,
+    channels: &[String],
+) -> Result<Option<Vec<JournalRow>>, StoreError> {
+    // One transaction, so that a sweep in between cannot take rows away unnoticed.
+    let tx = db.unchecked_transaction()?;
+    let replay_from: i64 = tx.query_row("SELECT replay_from FROM reserved", [], |row| row.get(0))?;
+    if sql(after) < replay_from {
+        return Ok(None);
+    }
+    actions(&tx, after, until, channels).map(Some)
+}
+
 pub(crate) fn dispatched(db: &Connection, client: &str, client_seq: i64) -> Result<Option<JournalRow>, StoreError> {
     db.prepare_cached(&format!("{COLUMNS} WHERE j.client = ?1 AND j.client_seq = ?2 ORDER BY j.seq DESC LIMIT 1"))?
         .query_row(params![client, client_seq], row)
@@ -107,9 +123,17 @@ pub(crate) fn dispatched(db: &Connection, client: &str, client_seq: i64) -> Resu
         .map_err(StoreError::from)
 }
 
-pub(crate) fn clients(db: &Connection, since_ms: i64) -> Result<Vec<String>, StoreError> {
-    let mut statement = db.prepare_cached("SELECT id FROM clients WHERE seen_ms >= ?1")?;
-    let rows = statement.query_map(params![since_ms], |row| row.get(0))?;
+pub(crate) fn last_dispatch(db: &Connection, client: &str) -> Result<Option<i64>, StoreError> {
+    db.prepare_cached("SELECT MAX(client_seq) FROM journal WHERE client = ?1")?
+        .query_row(params![client], |row| row.get(0))
+        .map_err(StoreError::from)
+}
+
+pub(crate) fn clients(db: &Connection, since_ms: i64, limit: usize) -> Result<Vec<StoredClient>, StoreError> {
+    let mut statement =
+        db.prepare_cached("SELECT id, memo, seen_ms FROM clients WHERE seen_ms >= ?1 ORDER BY seen_ms DESC LIMIT ?2")?;
+    let client = |row: &Row<'_>| Ok(StoredClient { id: row.get(0)?, memo: row.get(1)?, seen_ms: row.get(2)? });
+    let rows = statement.query_map(params![since_ms, sql(limit as u64)], client)?;
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
 

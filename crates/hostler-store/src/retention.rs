@@ -2,6 +2,9 @@
 //!
 //! A session's state can be rebuilt from its last snapshot and the rows after it; older rows serve clients that come
 //! back. They are kept for a day or 64 MB, whichever is reached first, and never removed before a snapshot covers them.
+//! Identities of clients are kept for 30 days.
+
+use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -14,16 +17,28 @@ pub struct Retention {
     pub age_ms: i64,
     /// How many bytes of rows are kept.
     pub bytes: i64,
+    /// How long the identity of a client is kept that does not come back, in milliseconds.
+    pub clients_ms: i64,
+    /// How often old rows are looked for, at most; an idle store is left alone.
+    pub interval: Duration,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { age_ms: 24 * 60 * 60 * 1000, bytes: 64 * 1024 * 1024 }
+        const DAY: i64 = 24 * 60 * 60 * 1000;
+        Self { age_ms: DAY, bytes: 64 * 1024 * 1024, clients_ms: 30 * DAY, interval: Duration::from_secs(30) }
+    }
+}
+
+impl Retention {
+    /// How far marks are apart at least: what is removed is that much coarser than what was asked for.
+    pub(crate) fn mark_interval(self) -> Duration {
+        self.interval / 30
     }
 }
 
 /// How many rows one step removes at most, so that nobody waits long behind it.
-const STEP: i64 = 20_000;
+const STEP: i64 = 5_000;
 
 /// Notes that everything up to `seq` was written by now, and how many bytes that made in all.
 pub(crate) fn mark(db: &Connection, seq: i64, now_ms: i64, bytes: i64) -> Result<(), StoreError> {
@@ -40,6 +55,7 @@ pub(crate) fn total_bytes(db: &Connection) -> Result<i64, StoreError> {
 /// Removes a step's worth of rows that are neither needed for replay nor for a session's state. Tells whether there may
 /// be more.
 pub(crate) fn sweep(db: &mut Connection, retention: Retention, now_ms: i64) -> Result<bool, StoreError> {
+    db.prepare_cached("DELETE FROM clients WHERE seen_ms < ?1")?.execute(params![now_ms - retention.clients_ms])?;
     let total = total_bytes(db)?;
     let cutoff: Option<i64> = db
         .prepare_cached("SELECT MAX(seq) FROM marks WHERE at_ms < ?1 OR bytes < ?2")?
@@ -61,4 +77,96 @@ pub(crate) fn sweep(db: &mut Connection, retention: Retention, now_ms: i64) -> R
     tx.execute("DELETE FROM marks WHERE seq < ?1", params![cutoff])?;
     tx.commit()?;
     Ok(i64::try_from(removed).is_ok_and(|removed| removed == STEP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database;
+
+    const NEVER: i64 = i64::MAX / 2;
+
+    /// A journal with ten rows of ten bytes for each session; row `n` was written at the time `n`.
+    fn journal(sessions: &[&str]) -> (tempfile::TempDir, Connection) {
+        let dir = tempfile::tempdir().unwrap();
+        let db = database::open_writer(dir.path(), false).unwrap();
+        let mut seq = 0;
+        for (channel, session) in (1..).zip(sessions) {
+            db.execute("INSERT INTO channels VALUES (?1, ?2, ?2)", params![channel, session]).unwrap();
+            for _ in 0..10 {
+                seq += 1;
+                db.execute("INSERT INTO journal VALUES (?1, ?2, 0, '0123456789', NULL, NULL)", params![seq, channel])
+                    .unwrap();
+                mark(&db, seq, seq, 10 * seq).unwrap();
+            }
+        }
+        (dir, db)
+    }
+
+    fn covered(db: &Connection, session: &str, seq: i64) {
+        db.execute("INSERT OR REPLACE INTO snapshots VALUES (?1, ?2, '{}')", params![session, seq]).unwrap();
+    }
+
+    fn left(db: &Connection) -> Vec<i64> {
+        let mut statement = db.prepare("SELECT seq FROM journal ORDER BY seq").unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    fn replay_from(db: &Connection) -> i64 {
+        db.query_row("SELECT replay_from FROM reserved", [], |row| row.get(0)).unwrap()
+    }
+
+    fn bounds(age_ms: i64, bytes: i64) -> Retention {
+        Retention { age_ms, bytes, ..Retention::default() }
+    }
+
+    #[test]
+    fn rows_that_are_too_old_go_once_a_snapshot_covers_them() {
+        let (_dir, mut db) = journal(&["claude:/1"]);
+        assert!(!sweep(&mut db, bounds(5, NEVER), 10).unwrap(), "one step was enough");
+        assert_eq!(left(&db), (1..=10).collect::<Vec<_>>(), "nothing covers them");
+        covered(&db, "claude:/1", 3);
+        sweep(&mut db, bounds(5, NEVER), 10).unwrap();
+        assert_eq!(left(&db), (4..=10).collect::<Vec<_>>(), "what the snapshot lacks stays, however old");
+        covered(&db, "claude:/1", 10);
+        sweep(&mut db, bounds(5, NEVER), 10).unwrap();
+        assert_eq!(left(&db), (5..=10).collect::<Vec<_>>(), "what is young enough stays");
+        assert_eq!(replay_from(&db), 4);
+    }
+
+    #[test]
+    fn rows_beyond_the_bytes_go_once_a_snapshot_covers_them() {
+        let (_dir, mut db) = journal(&["claude:/1", "claude:/2"]);
+        covered(&db, "claude:/1", 10);
+        sweep(&mut db, bounds(NEVER, 50), 20).unwrap();
+        assert_eq!(left(&db), (11..=20).collect::<Vec<_>>(), "the other session has no snapshot");
+        covered(&db, "claude:/2", 20);
+        sweep(&mut db, bounds(NEVER, 50), 20).unwrap();
+        assert_eq!(left(&db), (15..=20).collect::<Vec<_>>(), "at least as many bytes as were asked for");
+        assert_eq!(replay_from(&db), 14);
+    }
+
+    #[test]
+    fn within_its_bounds_nothing_goes() {
+        let (_dir, mut db) = journal(&["claude:/1"]);
+        covered(&db, "claude:/1", 10);
+        sweep(&mut db, bounds(10, 100), 10).unwrap();
+        assert_eq!(left(&db).len(), 10);
+        assert_eq!(replay_from(&db), 0);
+    }
+
+    #[test]
+    fn clients_are_forgotten_when_they_stay_away_for_too_long() {
+        let (_dir, mut db) = journal(&[]);
+        db.execute("INSERT INTO clients (id, seen_ms) VALUES ('early', 1), ('late', 9)", []).unwrap();
+        sweep(&mut db, Retention { clients_ms: 5, ..Retention::default() }, 10).unwrap();
+        let left: Vec<String> = db
+            .prepare("SELECT id FROM clients")
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(left, ["late"]);
+    }
 }

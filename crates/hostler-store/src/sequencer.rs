@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::batch::{Batch, Durability, Published, Publisher};
+use crate::batch::{Batch, Durability, Published, Publisher, StoredClient};
 use crate::reader::{self, JournalRow, StoredSession, StoredState};
 use crate::retention::Retention;
 use crate::writer::{self, Row};
@@ -49,8 +49,6 @@ pub struct Life {
     pub before: u64,
     /// The last number that an earlier life wrote down.
     pub last_durable: u64,
-    /// Rows up to this number may have been removed.
-    pub replay_from: u64,
 }
 
 /// The opened store: the way in for writers, and the readers beside it.
@@ -106,6 +104,19 @@ impl Store {
         self.read(move |db| reader::actions(db, after, until, &channels)).await
     }
 
+    /// The same for somebody who saw everything up to `after`; `None` if some of what followed was removed since.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn missed(
+        &self,
+        after: u64,
+        until: u64,
+        channels: Vec<String>,
+    ) -> Result<Option<Vec<JournalRow>>, StoreError> {
+        self.read(move |db| reader::missed(db, after, until, &channels)).await
+    }
+
     /// The action that a client dispatched under this number, if it was accepted.
     ///
     /// # Errors
@@ -115,12 +126,21 @@ impl Store {
         self.read(move |db| reader::dispatched(db, &client, client_seq)).await
     }
 
-    /// The clients that were here since a time (milliseconds since the epoch).
+    /// The highest number under which a client dispatched something that is still in the journal.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub async fn last_dispatch(&self, client: &str) -> Result<Option<i64>, StoreError> {
+        let client = client.to_owned();
+        self.read(move |db| reader::last_dispatch(db, &client)).await
+    }
+
+    /// The clients that were here since a time (milliseconds since the epoch), at most so many, the latest first.
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub async fn clients(&self, since_ms: i64) -> Result<Vec<String>, StoreError> {
-        self.read(move |db| reader::clients(db, since_ms)).await
+    pub async fn clients(&self, since_ms: i64, limit: usize) -> Result<Vec<StoredClient>, StoreError> {
+        self.read(move |db| reader::clients(db, since_ms, limit)).await
     }
 
     /// The contents under a hash, if a session of this host names them.
@@ -350,7 +370,7 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
         }
         rows.extend(batch.catalogue.map(Row::Catalogue));
         rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
-        rows.extend(batch.client.map(|(id, seen_ms)| Row::Client { id, seen_ms }));
+        rows.extend(batch.client.map(Row::Client));
     }
     Numbered { rows, items, then: batch.then, done: batch.done, durability: batch.durability }
 }

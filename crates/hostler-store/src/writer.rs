@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, Transaction, params};
 
-use crate::batch::{CatalogueChange, Durability, Entry, HostRecord, SnapshotRow};
+use crate::batch::{CatalogueChange, Durability, Entry, HostRecord, SnapshotRow, StoredClient};
 use crate::retention::{self, Retention};
 use crate::sequencer::{BLOCK, Inner, Life, Numbered, Shared, number, publish};
 use crate::{AuditEntry, Blob, StoreError, audit, blob};
@@ -39,10 +39,7 @@ pub(crate) enum Row {
         seq: u64,
         row: SnapshotRow,
     },
-    Client {
-        id: String,
-        seen_ms: i64,
-    },
+    Client(StoredClient),
     Blob {
         session: Arc<str>,
         blob: Blob,
@@ -78,7 +75,8 @@ pub(crate) fn begin_life(db: &mut Connection) -> Result<Life, StoreError> {
     let last: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;
     tx.execute("UPDATE reserved SET until = ?1", params![until + as_sql(BLOCK)])?;
     tx.commit()?;
-    Ok(Life { before: from_sql(until), last_durable: from_sql(last), replay_from: from_sql(replay_from) })
+    // What was removed had been durable as well.
+    Ok(Life { before: from_sql(until), last_durable: from_sql(last.max(replay_from)) })
 }
 
 /// The thread's whole life.
@@ -122,11 +120,6 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// How far marks are apart at least.
-    const MARK: Duration = Duration::from_secs(1);
-    /// How often old rows are looked for.
-    const SWEEP: Duration = Duration::from_secs(30);
-
     fn new(db: &Connection, retention: Retention) -> Self {
         let bytes = retention::total_bytes(db).unwrap_or_default();
         Self { retention, bytes, marked: None, swept: Instant::now() }
@@ -135,7 +128,7 @@ impl Keeper {
     /// Counts what a transaction writes, and notes it from time to time.
     fn count(&mut self, tx: &Connection, seq: u64, bytes: usize) -> Result<(), StoreError> {
         self.bytes = self.bytes.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
-        if self.marked.is_none_or(|at| at.elapsed() >= Self::MARK) {
+        if self.marked.is_none_or(|at| at.elapsed() >= self.retention.mark_interval()) {
             retention::mark(tx, as_sql(seq), now_ms(), self.bytes)?;
             self.marked = Some(Instant::now());
         }
@@ -143,7 +136,7 @@ impl Keeper {
     }
 
     fn sweep_if_due(&mut self, db: &mut Connection) {
-        if self.swept.elapsed() < Self::SWEEP {
+        if self.swept.elapsed() < self.retention.interval {
             return;
         }
         match retention::sweep(db, self.retention, now_ms()) {
@@ -298,7 +291,7 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
                 *old = *seq;
             }
             Row::Snapshot { seq: old, .. } => *old = *seq,
-            Row::Catalogue(_) | Row::Client { .. } | Row::Blob { .. } | Row::Audit { .. } => {}
+            Row::Catalogue(_) | Row::Client(_) | Row::Blob { .. } | Row::Audit { .. } => {}
         }
     }
     batch.items = batch
@@ -371,12 +364,12 @@ fn write(db: &mut Connection, channels: &mut Channels, keeper: &mut Keeper, work
             Row::Blob { session, blob } => blob::write(&tx, session, blob)?,
             Row::Audit { session, entry } => audit::write(&tx, session, entry)?,
             Row::Snapshot { session, seq, row } => snapshot(&tx, session, *seq, row)?,
-            Row::Client { id, seen_ms } => {
+            Row::Client(StoredClient { id, memo, seen_ms }) => {
                 tx.prepare_cached(
-                    "INSERT INTO clients (id, seen_ms) VALUES (?1, ?2)
-                     ON CONFLICT (id) DO UPDATE SET seen_ms = excluded.seen_ms",
+                    "INSERT INTO clients (id, memo, seen_ms) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (id) DO UPDATE SET memo = excluded.memo, seen_ms = excluded.seen_ms",
                 )?
-                .execute(params![id, seen_ms])?;
+                .execute(params![id, memo, seen_ms])?;
             }
         }
     }

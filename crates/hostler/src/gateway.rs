@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use hostler_cli::{HostOptions, LaunchError, UpstreamChoice};
+use futures::stream::{self, BoxStream, StreamExt as _};
 use hostler_driver::Endpoint;
-use hostler_engine::{Lease, ModelGateway, ModelInfo};
-use hostler_gateway::{
-    AnthropicConfig, AnthropicUpstream, Choice, FixedCredential, Gateway, ScriptedUpstream, Upstream,
+use hostler_engine::{
+    Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent,
 };
-use url::Url;
-
-/// Where the Messages API is when nobody says otherwise.
-const ANTHROPIC: &str = "https://api.anthropic.com";
+use hostler_gateway::{Budget, Choice, Dollars, Gateway, Measure, Reached, Scope, SessionStatus};
 
 /// The gateway as the engine wants it.
 pub(crate) struct Port(pub(crate) Arc<Gateway>);
@@ -34,24 +30,66 @@ impl ModelGateway for Port {
         let endpoint = Endpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
         Lease::new(endpoint, model, searches_the_web, registration)
     }
+
+    fn budget(&self, session: &str) -> Option<SessionBudget> {
+        Some(budget(&self.0.session_status(session).borrow()))
+    }
+
+    fn budget_changes(&self, session: &str) -> BoxStream<'static, ()> {
+        let status = self.0.session_status(session);
+        stream::unfold(status, |mut status| async move { status.changed().await.ok().map(|()| ((), status)) }).boxed()
+    }
+
+    fn set_session_limits(&self, session: &str, limits: SessionLimits) {
+        let total = Budget {
+            requests: limits.requests,
+            tokens: limits.tokens,
+            dollars: limits.nanodollars.map(Dollars::from_nanos),
+        };
+        self.0.set_session_limits(session, hostler_gateway::SessionLimits { total, ..Default::default() });
+    }
+
+    fn forget_session(&self, session: &str) {
+        self.0.forget_session(session);
+    }
 }
 
-/// The upstream that the options name.
-pub(crate) fn upstream(options: &HostOptions) -> Result<Arc<dyn Upstream>, LaunchError> {
-    match options.upstream {
-        UpstreamChoice::Scripted => Ok(Arc::new(ScriptedUpstream)),
-        UpstreamChoice::Anthropic => {
-            let url = options.upstream_url.as_deref().unwrap_or(ANTHROPIC);
-            let base_url = Url::parse(url)
-                .ok()
-                .filter(|url| matches!(url.scheme(), "http" | "https"))
-                .ok_or_else(|| LaunchError::Other(format!("{url:?} is not an http address; check --upstream-url.")))?;
-            let credential = Arc::new(FixedCredential(options.upstream_key.clone()));
-            Ok(Arc::new(AnthropicUpstream::new(AnthropicConfig { credential, ..AnthropicConfig::new(base_url) })))
-        }
-        other @ (UpstreamChoice::Copilot | UpstreamChoice::OpenAi) => {
-            let sentence = format!("The {other} upstream is not there yet; use anthropic or scripted.");
-            Err(LaunchError::Other(sentence))
-        }
+/// What the gateway says about a session, in the engine's words.
+fn budget(status: &SessionStatus) -> SessionBudget {
+    let SessionStatus { totals, limits, held, refused } = status;
+    SessionBudget {
+        spent: Spent {
+            requests: totals.requests,
+            input_tokens: totals.input_tokens,
+            output_tokens: totals.output_tokens,
+            cache_read_tokens: totals.cache_read_tokens,
+            cache_write_tokens: totals.cache_write_tokens,
+            nanodollars: totals.dollars.nanos(),
+            unpriced_tokens: totals.unpriced_tokens,
+        },
+        limits: SessionLimits {
+            requests: limits.total.requests,
+            tokens: limits.total.tokens,
+            nanodollars: limits.total.dollars.map(Dollars::nanos),
+        },
+        held: held.map(|held| Held { reached: reached(&held.reached), since: held.since.to_string() }),
+        refused: refused.as_ref().map(reached),
+    }
+}
+
+fn reached(reached: &Reached) -> LimitReached {
+    LimitReached {
+        kind: match reached.measure {
+            Measure::Concurrent => LimitKind::Concurrent,
+            Measure::PerMinute => LimitKind::PerMinute,
+            Measure::Requests => LimitKind::Requests,
+            Measure::Tokens => LimitKind::Tokens,
+            Measure::Dollars => LimitKind::Dollars,
+        },
+        host_wide: reached.scope == Scope::Host,
+        used: reached.used,
+        allowed: reached.allowed,
+        sentence: reached.to_string(),
+        advice: reached.advice().to_owned(),
     }
 }

@@ -10,14 +10,15 @@ use futures::future::BoxFuture;
 use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver};
 use hostler_cli::{
-    AgentDiag, Durability, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError, RunningHost,
-    UpstreamChoice,
+    AgentDiag, Durability, GatewayOptions, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError,
+    RunningHost,
 };
 use hostler_driver::Installer;
 use hostler_engine::{Engine, EngineConfig, PermissionConfig, StoreOptions};
-use hostler_gateway::{Gateway, GatewayConfig, Upstreams};
+use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 
+use crate::upstreams::{self, Joined};
 use crate::{agent, gateway};
 
 /// The hidden command under which this program supervises one agent.
@@ -53,6 +54,7 @@ struct Host {
     engine: Engine,
     server: Server,
     gateway: Arc<Gateway>,
+    joined: Joined,
 }
 
 async fn launch(
@@ -63,9 +65,9 @@ async fn launch(
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
     let driver = driver(environment, installer, &options)?;
-    let gateway =
-        Gateway::start(GatewayConfig::new(Upstreams::only(gateway::upstream(&options)?))).await.map_err(other)?;
-    let gateway = Arc::new(gateway);
+    let joined = Joined::new(&options.vault);
+    let config = GatewayConfig { dir: Some(options.state_dir.clone()), ..joined.config(&options.gateway)? };
+    let gateway = Arc::new(Gateway::start(config).await.map_err(upstreams::sentence)?);
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {
             full_durability: options.durability == Durability::Full,
@@ -89,7 +91,7 @@ async fn launch(
         limits: ConnectionLimits::default(),
     };
     match Server::start(engine.clone(), config).await {
-        Ok(server) => Ok(Host { engine, server, gateway }),
+        Ok(server) => Ok(Host { engine, server, gateway, joined }),
         Err(error) => {
             engine.shutdown().await;
             gateway.stop().await;
@@ -111,10 +113,9 @@ fn driver(
     let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone()).map_err(|error| {
         LaunchError::Other(format!("The directory for the conversations' locks cannot be used: {error}."))
     })?;
-    let credentials = UpstreamChoice::ALL.iter().filter_map(|upstream| upstream.usual_key_variable());
     let mut config = ClaudeConfig::new(executable, supervisor, runtime_dir);
     config.host_environment = environment.vars.clone().into_iter().collect();
-    config.upstream_credentials = credentials.map(OsString::from).collect();
+    config.upstream_credentials = options.credential_variables.iter().map(OsString::from).collect();
     config.agent_env = options.agent_env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
     if let Some(limit) = options.handshake_timeout {
@@ -130,6 +131,10 @@ fn other(error: impl std::fmt::Display) -> LaunchError {
 impl RunningHost for Host {
     fn local_addr(&self) -> SocketAddr {
         self.server.local_addr()
+    }
+
+    fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
+        self.joined.reconfigure(&self.gateway, &options)
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

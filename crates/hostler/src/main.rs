@@ -3,8 +3,11 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod credentials;
 mod gateway;
 mod launcher;
+mod proxy;
+mod upstreams;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -14,7 +17,9 @@ use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_cli::{HostEnvironment, Wiring};
 use hostler_driver::Installer;
 
+use crate::credentials::{GitHubLogin, Vault};
 use crate::launcher::Launcher;
+use crate::proxy::Proxies;
 
 fn main() -> ExitCode {
     // Every agent runs under a copy of this program that does nothing else; it must be quick and needs no wiring.
@@ -27,6 +32,9 @@ fn main() -> ExitCode {
     let installer: Arc<dyn Installer> = Arc::new(installer);
     let wiring = Wiring {
         launcher: Arc::new(Launcher::new(environment.clone(), Arc::clone(&installer))),
+        proxies: Arc::new(Proxies),
+        vault: Arc::new(Vault),
+        device_login: Arc::new(GitHubLogin),
         installers: vec![installer],
         doctor: Vec::new(),
         environment,

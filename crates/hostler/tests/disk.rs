@@ -1,4 +1,4 @@
-//! A disk that is really full: the host says so, refuses, and recovers by itself.
+//! A disk that is really full, or takes no writes any more: the host says so, refuses, and recovers by itself.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
@@ -21,7 +21,11 @@ struct SmallDisk {
 }
 
 /// The shell obeys one word per line, and answers with it when it is done.
+///
+/// Nobody can remount a file system read-only while files on it are open for writing; only the kernel does that, after
+/// an error. Every write to an open file fails then, and so it does when a process may not write to files at all.
 const SCRIPT: &str = r#"
+trap '' XFSZ
 mount -t tmpfs -o size=6m,mode=0700 tmpfs "$STATE" || exit 97
 "$HOSTLER" serve --listen 127.0.0.1:0 --state-dir "$STATE" --claude "$AGENT" --upstream scripted --token "$TOKEN" &
 host=$!
@@ -29,6 +33,8 @@ while read -r order; do
     case "$order" in
         fill) cat /dev/zero > "$STATE/filler" 2>/dev/null ;;
         free) rm "$STATE/filler" ;;
+        lock) prlimit --pid "$host" --fsize=0:unlimited ;;
+        unlock) prlimit --pid "$host" --fsize=unlimited:unlimited ;;
         quit) kill -TERM "$host"; wait "$host"; echo "quit $?"; exit 0 ;;
     esac
     echo "$order"
@@ -72,17 +78,17 @@ impl SmallDisk {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_stops_accepting_with_a_sentence_and_recovers_by_itself() {
+/// Breaks the disk under a running turn, hears the refusal of another one, mends the disk, and finds everything well.
+async fn endure(breaks: &str, mends: &str, sentence: &str) {
     let home = Home::new();
     let mut disk = SmallDisk::start(&home).await;
     let mut peer = Peer::connect(&disk.url).await;
     let uris = peer.create(&home.work()).await;
     assert_eq!(peer.ask(&uris.chat, "before").await, "echo: before");
 
-    // A turn that is running when the disk becomes full streams on; its end waits for room.
+    // A turn that is running when the disk breaks streams on; its end waits.
     peer.say(&uris.chat, "deltas 2000").await;
-    disk.order("fill").await;
+    disk.order(breaks).await;
     let mut reason = None;
     let other = peer.create(&home.work()).await;
     while reason.is_none() {
@@ -91,14 +97,14 @@ async fn a_full_disk_stops_accepting_with_a_sentence_and_recovers_by_itself() {
         reason = heard.last().unwrap().rejection_reason.clone();
         if reason.is_none() {
             // There was still a page left: that turn must end before the next one is tried.
-            disk.order("free").await;
+            disk.order(mends).await;
             peer.until_end(&other.chat).await;
-            disk.order("fill").await;
+            disk.order(breaks).await;
         }
     }
-    assert!(reason.as_ref().unwrap().contains("the disk is full"), "{reason:?}");
+    assert!(reason.as_ref().unwrap().contains(sentence), "{reason:?}");
 
-    disk.order("free").await;
+    disk.order(mends).await;
     let chat = loop {
         let chat = peer.chat(&uris.chat).await;
         if chat.active_turn.is_none() {
@@ -106,10 +112,20 @@ async fn a_full_disk_stops_accepting_with_a_sentence_and_recovers_by_itself() {
         }
         tokio::task::yield_now().await;
     };
-    assert_eq!(chat.turns.len(), 2, "the turn's end was kept until there was room");
+    assert_eq!(chat.turns.len(), 2, "the turn's end was kept until it could be written");
     assert_eq!(peer.ask(&other.chat, "after").await, "echo: after");
     assert_eq!(disk.order("quit").await, "quit 0");
     disk.shell.wait().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_stops_accepting_with_a_sentence_and_recovers_by_itself() {
+    endure("fill", "free", "the disk is full").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_becomes_read_only_stops_accepting_with_a_sentence_and_recovers_by_itself() {
+    endure("lock", "unlock", "the state directory cannot be written").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -97,15 +97,7 @@ pub(crate) fn deflate(mut input: &[u8], output: &mut Vec<u8>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn noise(length: usize) -> Vec<u8> {
-        let mut state = 1u64;
-        let next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 56) as u8
-        };
-        std::iter::repeat_with(next).take(length).collect()
-    }
+    use crate::ws::sample::noise;
 
     fn inflate(input: &[u8], limit: usize) -> Result<Vec<u8>, InflateError> {
         let (mut inflater, mut output) = (Inflater::new(), Vec::new());

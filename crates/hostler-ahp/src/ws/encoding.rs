@@ -136,15 +136,7 @@ fn put_header(frame: &mut Vec<u8>, first: u8, length: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn noise(length: usize) -> Vec<u8> {
-        let mut state = 1u64;
-        let next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 56) as u8
-        };
-        std::iter::repeat_with(next).take(length).collect()
-    }
+    use crate::ws::sample::noise;
 
     #[test]
     fn the_header_has_the_shortest_form_and_the_text_is_found_again() {

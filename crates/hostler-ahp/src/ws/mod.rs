@@ -23,6 +23,8 @@ mod frame;
 mod goodbye;
 pub(crate) mod handshake;
 mod outbox;
+#[cfg(test)]
+mod sample;
 mod socket;
 
 use std::time::Duration;

@@ -29,7 +29,18 @@ pub struct Rig {
 }
 
 pub async fn rig() -> Rig {
-    let dir = tempfile::tempdir().unwrap();
+    host(tempfile::tempdir().unwrap()).await
+}
+
+impl Rig {
+    /// Ends this host politely and starts another one on the same state directory.
+    pub async fn restart(self) -> Self {
+        self.engine.shutdown().await;
+        host(self.dir).await
+    }
+}
+
+async fn host(dir: tempfile::TempDir) -> Rig {
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
         store: StoreOptions::new(dir.path()),

@@ -1,6 +1,9 @@
 //! A WebSocket client that says exactly what a test wants it to say, right or wrong.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+#[path = "../../src/ws/sample.rs"]
+mod sample;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -9,7 +12,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-const MASK: [u8; 4] = [0x12, 0x34, 0x56, 0x78];
+pub(crate) use sample::frame;
 
 /// How long a test waits for a fact before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -113,25 +116,6 @@ impl Wire {
 pub fn upgrade(address: SocketAddr) -> String {
     let key = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
     format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{key}")
-}
-
-/// A frame as a client must send it.
-pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![first];
-    match payload.len() {
-        length @ 0..126 => frame.push(0x80 | length as u8),
-        length @ 126..65_536 => {
-            frame.push(0x80 | 126);
-            frame.extend_from_slice(&(length as u16).to_be_bytes());
-        }
-        length => {
-            frame.push(0x80 | 127);
-            frame.extend_from_slice(&(length as u64).to_be_bytes());
-        }
-    }
-    frame.extend_from_slice(&MASK);
-    frame.extend(payload.iter().zip(MASK.into_iter().cycle()).map(|(byte, mask)| byte ^ mask));
-    frame
 }
 
 pub fn deflate(message: &[u8]) -> Vec<u8> {

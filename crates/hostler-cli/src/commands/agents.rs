@@ -3,19 +3,28 @@ use std::sync::Arc;
 use hostler_driver::{InstallError, Installed, Installer};
 use tokio::sync::mpsc;
 
+use super::login;
 use crate::Io;
 use crate::args::AgentsCommand;
 use crate::console::{Console, Style};
 use crate::exit::{Exit, Failure};
 use crate::ports::Wiring;
 use crate::progress::InstallBar;
+use crate::settings::Settings;
 
 /// Lines that may wait to be printed; progress that nobody can follow is dropped.
 const LINES: usize = 16;
 
-/// Lists and installs managed agents.
-pub(crate) async fn agents(command: &AgentsCommand, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failure> {
+/// Lists and installs managed agents, and logs in to what answers them.
+pub(crate) async fn agents(
+    command: &AgentsCommand,
+    wiring: &Wiring,
+    settings: &Settings,
+    io: &mut Io,
+) -> Result<Exit, Failure> {
     match command {
+        AgentsCommand::Login { upstream } => login::login(upstream, wiring, settings, io).await,
+        AgentsCommand::Logout { upstream } => login::logout(upstream, wiring, settings, io).await,
         AgentsCommand::List => list(wiring, &mut io.console),
         AgentsCommand::Install { agent, build } => {
             let installer = find(agent, wiring)?;

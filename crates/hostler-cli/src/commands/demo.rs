@@ -14,7 +14,8 @@ use crate::commands::{agents, serve};
 use crate::console::{Console, Style, one_line};
 use crate::exit::{Exit, Failure};
 use crate::host::{OwnHost, options};
-use crate::ports::{AgentDiag, ClaudeChoice, UpstreamChoice, Wiring};
+use crate::ports::{AgentDiag, ClaudeChoice, CredentialSpec, UpstreamKind, UpstreamSettings, UpstreamSpec, Wiring};
+use crate::reload;
 use crate::settings::Settings;
 use crate::state::{HostLock, StateDir};
 use crate::turn::{Session, Turn, create_session, explain};
@@ -80,10 +81,15 @@ async fn install_what_is_missing(wiring: &Wiring, settings: &Settings, io: &mut 
 fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, Failure> {
     let mut settings = settings.clone();
     if !settings.upstream_from_flag {
-        settings.upstream = UpstreamChoice::Scripted;
-        settings.upstream_url = None;
-        settings.upstream_key = None;
+        let scripted = UpstreamSpec {
+            name: UpstreamKind::Scripted.as_str().to_owned(),
+            settings: UpstreamSettings::Scripted,
+            credential: CredentialSpec::None,
+        };
+        settings.gateway.upstreams = vec![scripted];
     }
+    // What it shows does not change while it is shown.
+    settings.source = None;
     if !settings.state_dir_given {
         settings.state_dir = scratch.join("state");
     }
@@ -102,7 +108,8 @@ async fn start(wiring: &Wiring, settings: &Settings) -> Result<OwnHost, Failure>
     let lock = HostLock::take(&directory).await?;
     let token = Some(directory.token(&lock)?);
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    OwnHost::start(wiring, &directory, lock, options(wiring, settings, listen, token)).await
+    let options = options(wiring, settings, listen, token);
+    OwnHost::start(wiring, &directory, lock, options, settings, reload::log).await
 }
 
 async fn show(own: &OwnHost, settings: &Settings, io: &mut Io) -> Result<(), Failure> {
@@ -237,10 +244,10 @@ fn usage_text(usage: &UsageInfo) -> String {
 }
 
 fn legend(settings: &Settings, console: &mut Console) -> std::io::Result<()> {
+    let upstream = settings.gateway.upstreams.first().map_or("none", |spec| spec.name.as_str());
     console.out_line("The way of a message", Style::Bold)?;
     console.out_line("  you → client ⇄ host → session → agent → gateway → upstream, and back", Style::Dim)?;
-    console
-        .out_line(&format!("  upstream: {}; directories: scratch, gone afterwards", settings.upstream), Style::Dim)?;
+    console.out_line(&format!("  upstream: {upstream}; directories: scratch, gone afterwards"), Style::Dim)?;
     console.out_line("", Style::Plain)
 }
 

@@ -3,6 +3,8 @@
 mod agents;
 mod demo;
 mod doctor;
+mod login;
+mod proxy;
 mod run;
 mod serve;
 mod sessions;
@@ -16,6 +18,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) use agents::agents;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
+pub(crate) use proxy::proxy;
 pub(crate) use run::run;
 pub(crate) use serve::serve;
 pub(crate) use sessions::sessions;

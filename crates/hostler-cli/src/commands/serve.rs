@@ -6,8 +6,9 @@ use crate::console::{Console, Style};
 use crate::exit::{Exit, Failure};
 use crate::host::{OwnHost, choose_token, options};
 use crate::ports::Wiring;
+use crate::reload::{self, Reloader};
 use crate::settings::Settings;
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 use crate::state::{HostLock, StateDir};
 
 /// Runs a host until it is told to stop.
@@ -16,15 +17,24 @@ pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> 
     let lock = HostLock::take(&directory).await?;
     let token = choose_token(settings, &directory, &lock)?;
     let options = options(wiring, settings, settings.listen, token);
-    let mut stop = Stop { signals: &mut io.signals, stdin: settings.exit_on_stdin_eof.then_some(&mut io.stdin) };
+    let mut stop = Stop::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
+    let (tell, mut notes) = reload::notes();
     let own = tokio::select! {
-        started = OwnHost::start(wiring, &directory, lock, options) => started?,
-        () = stop.requested() => return Ok(Exit::Done),
+        started = OwnHost::start(wiring, &directory, lock, options, settings, tell) => started?,
+        () = stop.requested(None) => return Ok(Exit::Done),
     };
     // A parent that has closed our stdout may still want the host.
     let _unread = io.console.out(&format!("READY:{}\n", own.endpoint().port));
     introduce(&own, &mut io.console);
-    stop.requested().await;
+    {
+        let mut stopping = std::pin::pin!(stop.requested(own.reloader()));
+        loop {
+            tokio::select! {
+                () = &mut stopping => break,
+                Some(note) = notes.recv() => io.console.note(&note.text, note.style()),
+            }
+        }
+    }
     own.stop(&mut io.signals).await?;
     Ok(Exit::Done)
 }
@@ -43,17 +53,32 @@ pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
     console.note(&text, Style::Plain);
 }
 
-/// The reasons to stop.
-struct Stop<'a, R> {
+/// The reasons to stop, and the one to read the configuration again.
+pub(super) struct Stop<'a, R> {
     signals: &'a mut Signals,
     stdin: Option<R>,
+    /// Whether a hangup means that the terminal is gone.
+    terminal: bool,
 }
 
-impl<R: AsyncRead + Unpin> Stop<'_, R> {
-    async fn requested(&mut self) {
-        tokio::select! {
-            _ = self.signals.next() => {}
-            () = end_of(self.stdin.as_mut()) => {}
+impl<'a, R: AsyncRead + Unpin> Stop<'a, R> {
+    pub(super) fn new(signals: &'a mut Signals, stdin: Option<R>, wiring: &Wiring) -> std::io::Result<Self> {
+        signals.hear_hangups()?;
+        Ok(Self { signals, stdin, terminal: wiring.environment.stdin_is_terminal })
+    }
+
+    pub(super) async fn requested(&mut self, reloader: Option<&Reloader>) {
+        let mut ended = std::pin::pin!(end_of(self.stdin.as_mut()));
+        loop {
+            tokio::select! {
+                signal = self.signals.next_of_any_kind() => match (signal, reloader) {
+                    (Signal::Hangup, Some(reloader)) if !self.terminal => reloader.now(),
+                    // Not ready yet, or nothing to read again: who sends it does not want the end.
+                    (Signal::Hangup, None) if !self.terminal => {}
+                    _ => return,
+                },
+                () = &mut ended => return,
+            }
         }
     }
 }

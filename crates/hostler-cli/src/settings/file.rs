@@ -3,13 +3,18 @@ use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
+use super::sections::{Sections, UpstreamSection};
 use super::{Key, Kind, SECONDS, SettingsError, TABLE, Value};
+use crate::ports::{LimitSettings, PriceSettings};
 
 /// What the configuration file says, with the line of each value for messages.
 #[derive(Default)]
 pub(crate) struct ConfigFile {
     pub(super) values: BTreeMap<Key, (Value, String)>,
     pub(super) agent_env: Vec<(String, String)>,
+    pub(super) upstreams: Vec<UpstreamSection>,
+    pub(super) limits: LimitSettings,
+    pub(super) prices: Vec<PriceSettings>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -39,7 +44,13 @@ impl ConfigFile {
                     .ok_or_else(|| SettingsError::Invalid { origin, expected: "a table".to_owned() })?;
                 file.read_agent(table, &at)?;
             } else {
-                file.warnings.push(format!("{origin} is not a setting; ignored."));
+                let mut sections = Sections { at: &at, path, warnings: &mut file.warnings };
+                match name.get_ref().as_ref() {
+                    "upstreams" => file.upstreams = sections.upstreams(value, &origin)?,
+                    "limits" => file.limits = sections.limits(value, &origin)?,
+                    "prices" => file.prices = sections.prices(value, &origin)?,
+                    _ => file.warnings.push(format!("{origin} is not a setting; ignored.")),
+                }
             }
         }
         Ok(file)

@@ -6,36 +6,52 @@
 
 mod file;
 mod resolve;
+mod sections;
+mod source;
+mod upstreams;
+mod values;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::environment::HostEnvironment;
-use crate::ports::{ClaudeChoice, Durability, UpstreamChoice};
+use crate::ports::{ClaudeChoice, Durability, GatewayOptions, VaultSettings};
 
 pub(crate) use file::ConfigFile;
 pub(crate) use resolve::resolve;
+pub(crate) use source::{Source, Stamp};
+pub(crate) use upstreams::unconfigured;
 
 /// Where the host listens unless it is told otherwise.
-pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8137);
+pub const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8137);
+
+/// Where the proxy listens unless it is told otherwise: its bearers are new at each start, so its port may be as well.
+pub(crate) const DEFAULT_PROXY_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// What a command runs with.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) token: TokenChoice,
     pub(crate) state_dir: PathBuf,
     /// Whether the state directory was chosen by the user, wherever.
     pub(crate) state_dir_given: bool,
-    pub(crate) upstream: UpstreamChoice,
-    /// Whether the upstream was chosen by a flag.
+    /// Upstreams, limits, prices and betas.
+    pub(crate) gateway: GatewayOptions,
+    /// Whether the default upstream was chosen by a flag.
     pub(crate) upstream_from_flag: bool,
-    pub(crate) upstream_url: Option<String>,
-    pub(crate) upstream_key: Option<SecretString>,
+    /// Variables that hold upstreams' credentials.
+    pub(crate) credential_variables: Vec<String>,
+    pub(crate) vault: VaultSettings,
+    pub(crate) proxy_listen: SocketAddr,
+    pub(crate) log_requests: bool,
+    pub(crate) metrics: bool,
     pub(crate) claude: ClaudeChoice,
     /// How long an agent may take to become ready, if not the usual time.
     pub(crate) handshake_timeout: Option<Duration>,
@@ -51,6 +67,22 @@ pub(crate) struct Settings {
     pub(crate) json: bool,
     /// Sentences about what was ignored.
     pub(crate) warnings: Vec<String>,
+    /// What counts from the next start only, by its name.
+    pub(crate) restart: BTreeMap<&'static str, Value>,
+    /// Where to read all this again, if it is to follow the file.
+    pub(crate) source: Option<Arc<Source>>,
+    /// The file as it was read.
+    pub(crate) stamp: Option<Stamp>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("listen", &self.listen)
+            .field("state_dir", &self.state_dir)
+            .field("gateway", &self.gateway)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Which token clients must show.
@@ -76,10 +108,15 @@ pub(crate) enum Key {
     StateDir,
     Upstream,
     UpstreamUrl,
+    AllowedBetas,
+    CredentialStore,
     Claude,
     HandshakeTimeout,
     Durability,
     ExitOnStdinEof,
+    ProxyListen,
+    LogRequests,
+    Metrics,
     AllowedOrigins,
     AllowedHosts,
     Log,
@@ -105,7 +142,7 @@ pub(crate) enum Kind {
 const SECONDS: &str = "a number of seconds above 0";
 
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 18] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 23] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -113,10 +150,15 @@ pub(crate) const TABLE: [(Key, &str, Kind); 18] = [
     (Key::StateDir, "state-dir", Kind::Path),
     (Key::Upstream, "upstream", Kind::Text),
     (Key::UpstreamUrl, "upstream-url", Kind::Text),
+    (Key::AllowedBetas, "allowed-betas", Kind::List),
+    (Key::CredentialStore, "credential-store", Kind::Text),
     (Key::Claude, "claude", Kind::Text),
     (Key::HandshakeTimeout, "handshake-timeout", Kind::Seconds),
     (Key::Durability, "durability", Kind::Text),
     (Key::ExitOnStdinEof, "exit-on-stdin-eof", Kind::Switch),
+    (Key::ProxyListen, "proxy-listen", Kind::Text),
+    (Key::LogRequests, "log-requests", Kind::Switch),
+    (Key::Metrics, "metrics", Kind::Switch),
     (Key::AllowedOrigins, "allowed-origins", Kind::List),
     (Key::AllowedHosts, "allowed-hosts", Kind::List),
     (Key::Log, "log", Kind::Text),
@@ -126,13 +168,31 @@ pub(crate) const TABLE: [(Key, &str, Kind); 18] = [
     (Key::Json, "json", Kind::Switch),
 ];
 
+/// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
+const NEEDS_RESTART: [Key; 14] = [
+    Key::Listen,
+    Key::Token,
+    Key::TokenFile,
+    Key::NoToken,
+    Key::StateDir,
+    Key::CredentialStore,
+    Key::Claude,
+    Key::HandshakeTimeout,
+    Key::Durability,
+    Key::ProxyListen,
+    Key::Metrics,
+    Key::AllowedOrigins,
+    Key::AllowedHosts,
+    Key::Log,
+];
+
 /// The variable of a setting.
 pub(crate) fn variable(name: &str) -> String {
     format!("HOSTLER_{}", name.to_uppercase().replace('-', "_"))
 }
 
-/// A value as it was written.
-#[derive(Clone)]
+/// A value as it was written. It may be a token: never printed.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Text(OsString),
     Switch(bool),
@@ -150,9 +210,17 @@ pub enum SettingsError {
         /// What it should be.
         expected: String,
     },
-    /// More than one of the token settings, at one place.
+    /// A key where others can read it, and where it is forgotten.
+    #[error(
+        "{origin} must not be in the file: name the variable that holds the key (key-env), the file (key-file), or the system keyring (key-keyring = true)."
+    )]
+    LiteralKey {
+        /// Where it stands.
+        origin: String,
+    },
+    /// More than one answer to a question, at one place.
     #[error("{first} and {second} exclude each other: give one of them.")]
-    TokenConflict {
+    Conflict {
         /// One.
         first: String,
         /// The other.
@@ -181,23 +249,4 @@ pub enum SettingsError {
         /// What the parser says.
         message: String,
     },
-}
-
-/// Reads the configuration file and resolves all settings.
-pub(crate) fn load(
-    flags: Vec<(Key, Value)>,
-    config: Option<&Path>,
-    environment: &HostEnvironment,
-) -> Result<Settings, SettingsError> {
-    let named = config.or_else(|| environment.var("HOSTLER_CONFIG").map(Path::new));
-    let path = match named {
-        Some(path) => environment.absolute(path),
-        None => environment.xdg_config.join("hostler").join("config.toml"),
-    };
-    let file = match std::fs::read_to_string(&path) {
-        Ok(text) => ConfigFile::parse(&text, &path)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => ConfigFile::default(),
-        Err(source) => return Err(SettingsError::Unreadable { path, source }),
-    };
-    resolve(flags, environment, file)
 }

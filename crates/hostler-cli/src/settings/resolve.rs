@@ -1,16 +1,18 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::sections::{KeySetting, UpstreamSection};
+use super::upstreams::{self, Chosen};
+use super::values::{parse_claude, parse_durability, parse_listen, parse_seconds, parse_store, parse_text, parse_url};
 use super::{
-    ClaudeChoice, ConfigFile, DEFAULT_LISTEN, Key, Kind, SECONDS, Settings, SettingsError, TABLE, TokenChoice, Value,
+    ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, NEEDS_RESTART, Settings, SettingsError, TABLE,
+    TokenChoice, Value,
 };
 use crate::environment::HostEnvironment;
-use crate::ports::{Durability, UpstreamChoice};
+use crate::ports::{GatewayOptions, UpstreamKind, UpstreamSpec, VaultSettings};
 use crate::state::is_token;
 
 /// Joins the three places where settings are given. Pure: the environment is a value.
@@ -19,27 +21,37 @@ pub(crate) fn resolve(
     environment: &HostEnvironment,
     file: ConfigFile,
 ) -> Result<Settings, SettingsError> {
-    let layers = Layers { flags: from_flags(flags), variables: from_variables(environment)?, file: file.values };
+    let ConfigFile { values, agent_env, upstreams, limits, prices, mut warnings } = file;
+    let layers = Layers { flags: from_flags(flags), variables: from_variables(environment)?, file: values };
     let listen = layers.text(Key::Listen, parse_listen)?.unwrap_or(DEFAULT_LISTEN);
     let token = layers.token(environment)?;
     if matches!(token, TokenChoice::Off) && !listen.ip().is_loopback() {
         return Err(SettingsError::NoTokenOffLoopback(listen));
     }
-    let upstream = layers.text(Key::Upstream, parse_upstream)?.unwrap_or_default();
+    let credential_variables = credential_variables(&upstreams);
+    let upstreams = layers.upstreams(upstreams, environment, &mut warnings)?;
+    let allowed_betas = layers.get(Key::AllowedBetas).map(|_| layers.list(Key::AllowedBetas));
     let state_dir = layers.path(Key::StateDir, environment);
+    let state_dir_given = state_dir.is_some();
+    let state_dir = state_dir.unwrap_or_else(|| environment.xdg_state.join("hostler"));
+    let store = layers.text(Key::CredentialStore, parse_store)?.unwrap_or_default();
     Ok(Settings {
         listen,
         token,
-        state_dir_given: state_dir.is_some(),
-        state_dir: state_dir.unwrap_or_else(|| environment.xdg_state.join("hostler")),
-        upstream,
+        state_dir_given,
+        vault: VaultSettings { directory: state_dir.join("credentials"), store },
+        state_dir,
+        gateway: GatewayOptions { upstreams, allowed_betas, limits, prices },
         upstream_from_flag: layers.flags.contains_key(&Key::Upstream),
-        upstream_url: layers.text(Key::UpstreamUrl, parse_url)?,
-        upstream_key: upstream_key(upstream, environment),
+        credential_variables,
+        proxy_listen: layers.text(Key::ProxyListen, parse_listen)?.unwrap_or(DEFAULT_PROXY_LISTEN),
+        log_requests: layers.switch(Key::LogRequests),
+        metrics: layers.switch(Key::Metrics),
+        restart: layers.restart(&agent_env),
         claude: layers.text(Key::Claude, |text| Ok(parse_claude(text, environment)))?.unwrap_or_default(),
         handshake_timeout: layers.text(Key::HandshakeTimeout, parse_seconds)?,
         durability: layers.text(Key::Durability, parse_durability)?.unwrap_or_default(),
-        agent_env: file.agent_env,
+        agent_env,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
         exit_on_stdin_eof: layers.switch(Key::ExitOnStdinEof),
@@ -48,7 +60,9 @@ pub(crate) fn resolve(
         permission_mode: layers.text(Key::PermissionMode, parse_text)?,
         cwd: layers.path(Key::Cwd, environment).unwrap_or_else(|| environment.current_dir.clone()),
         json: layers.switch(Key::Json),
-        warnings: file.warnings,
+        warnings,
+        source: None,
+        stamp: None,
     })
 }
 
@@ -95,6 +109,40 @@ impl Layers {
         }
     }
 
+    /// The upstreams, the default first.
+    fn upstreams(
+        &self,
+        sections: Vec<UpstreamSection>,
+        environment: &HostEnvironment,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<UpstreamSpec>, SettingsError> {
+        let names: Vec<String> = sections.iter().map(|section| section.name.clone()).collect();
+        let chosen = self.text(Key::Upstream, parse_text)?;
+        let url = self.text(Key::UpstreamUrl, parse_url)?;
+        let name = chosen.as_deref().unwrap_or(UpstreamKind::Anthropic.as_str());
+        let origin = |key| self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
+        let Some((specs, url_ignored)) = upstreams::upstreams(Chosen { name, url }, sections, environment) else {
+            let kinds = UpstreamKind::ALL.map(UpstreamKind::as_str).map(str::to_owned).to_vec();
+            let own = names.into_iter().filter(|name| UpstreamKind::named(name).is_none()).collect();
+            let expected = format!("one of {}", [kinds, own].concat().join(", "));
+            return Err(SettingsError::Invalid { origin: origin(Key::Upstream), expected });
+        };
+        if url_ignored {
+            warnings.push(format!("{} means nothing to the scripted model; ignored.", origin(Key::UpstreamUrl)));
+        }
+        Ok(specs)
+    }
+
+    /// What a running host cannot change, by name.
+    fn restart(&self, agent_env: &[(String, String)]) -> BTreeMap<&'static str, Value> {
+        let named = TABLE.iter().filter(|(key, ..)| NEEDS_RESTART.contains(key));
+        let mut fixed: BTreeMap<&'static str, Value> =
+            named.filter_map(|(key, name, _)| Some((*name, self.get(*key)?.0.clone()))).collect();
+        let pairs = agent_env.iter().map(|(name, value)| format!("{name}={value}"));
+        fixed.insert("agent.env", Value::List(pairs.collect()));
+        fixed
+    }
+
     /// Three settings for one question: the highest place that answers it decides, and it answers once.
     fn token(&self, environment: &HostEnvironment) -> Result<TokenChoice, SettingsError> {
         for layer in [&self.flags, &self.variables, &self.file] {
@@ -114,7 +162,7 @@ impl Layers {
                 continue;
             };
             if let Some((_, second)) = given.next() {
-                return Err(SettingsError::TokenConflict { first: origin.clone(), second: second.clone() });
+                return Err(SettingsError::Conflict { first: origin.clone(), second: second.clone() });
             }
             if let TokenChoice::Given(token) = &choice
                 && !is_token(token)
@@ -129,7 +177,11 @@ impl Layers {
 }
 
 fn from_flags(flags: Vec<(Key, Value)>) -> Layer {
-    let name = |key: Key| TABLE.iter().find(|(known, ..)| *known == key).map_or("", |(_, name, _)| name);
+    let name = |key: Key| match key {
+        // The proxy has its own setting for what is the same flag.
+        Key::ProxyListen => "listen",
+        _ => TABLE.iter().find(|(known, ..)| *known == key).map_or("", |(_, name, _)| name),
+    };
     flags.into_iter().map(|(key, value)| (key, (value, format!("--{}", name(key))))).collect()
 }
 
@@ -160,65 +212,24 @@ fn split_list(text: &std::ffi::OsStr) -> Vec<String> {
     text.to_string_lossy().split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
 }
 
+/// Every variable that holds a credential, or may hold one.
+fn credential_variables(sections: &[UpstreamSection]) -> Vec<String> {
+    let usual = UpstreamKind::ALL.iter().filter_map(|kind| kind.usual_key_variable()).map(str::to_owned);
+    let named = sections.iter().filter_map(|section| match &section.key {
+        Some(KeySetting::Variable { name, .. }) => Some(name.clone()),
+        _ => None,
+    });
+    usual.chain([upstreams::KEY_VARIABLE.to_owned()]).chain(named).collect()
+}
+
 fn secret(text: &OsString) -> SecretString {
     SecretString::from(text.to_string_lossy().into_owned())
-}
-
-/// The upstream's credential: ours first, then the variable that other tools use.
-fn upstream_key(upstream: UpstreamChoice, environment: &HostEnvironment) -> Option<SecretString> {
-    let usual = upstream.usual_key_variable()?;
-    let key = environment.var("HOSTLER_UPSTREAM_KEY").or_else(|| environment.var(usual))?;
-    Some(SecretString::from(key.to_string_lossy().into_owned()))
-}
-
-fn parse_text(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("not empty".to_owned()) } else { Ok(text.to_owned()) }
-}
-
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    let expected = || "an address and a port such as 127.0.0.1:8137".to_owned();
-    match text.strip_prefix("localhost:") {
-        Some(port) => port.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(|_| expected()),
-        None => text.parse().map_err(|_| expected()),
-    }
-}
-
-fn parse_upstream(text: &str) -> Result<UpstreamChoice, String> {
-    UpstreamChoice::ALL.into_iter().find(|choice| choice.as_str() == text).ok_or_else(|| {
-        let names = UpstreamChoice::ALL.map(UpstreamChoice::as_str).join(", ");
-        format!("one of {names}")
-    })
-}
-
-fn parse_durability(text: &str) -> Result<Durability, String> {
-    match text {
-        "normal" => Ok(Durability::Normal),
-        "full" => Ok(Durability::Full),
-        _ => Err("normal or full".to_owned()),
-    }
-}
-
-fn parse_url(text: &str) -> Result<String, String> {
-    match url::Url::parse(text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
-        _ => Err("an http or https URL".to_owned()),
-    }
-}
-
-fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| SECONDS.to_owned())
-}
-
-fn parse_claude(text: &str, environment: &HostEnvironment) -> ClaudeChoice {
-    match text {
-        "" | "auto" => ClaudeChoice::Auto,
-        "native" => ClaudeChoice::Native,
-        "js" => ClaudeChoice::Js,
-        path => ClaudeChoice::Path(environment.absolute(Path::new(path))),
-    }
 }
 
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "upstreams_tests.rs"]
+mod upstreams_tests;

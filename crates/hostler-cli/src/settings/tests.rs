@@ -1,10 +1,11 @@
-use secrecy::ExposeSecret as _;
+use std::time::Duration;
 
 use super::*;
+use crate::ports::{ClaudeChoice, Durability, UpstreamSettings};
 
-const CONFIG: &str = "/etc/hostler/config.toml";
+pub(super) const CONFIG: &str = "/etc/hostler/config.toml";
 
-fn check(flags: &[(Key, &str)], vars: &[(&str, &str)], file: &str) -> Result<Settings, String> {
+pub(super) fn check(flags: &[(Key, &str)], vars: &[(&str, &str)], file: &str) -> Result<Settings, String> {
     let vars = [("HOME", "/home/ada")].iter().chain(vars).map(|(name, value)| (name.into(), value.into()));
     let environment = HostEnvironment::from_vars(vars, "/here".into(), "/scratch".into());
     let flags = flags.iter().map(|(key, value)| {
@@ -78,8 +79,8 @@ fn values_are_read_as_what_they_are() {
     ";
     let settings = check(&[], &[("HOSTLER_ALLOWED_HOSTS", "a.example, b.example")], file).unwrap();
     assert_eq!(settings.claude, ClaudeChoice::Js);
-    assert_eq!(settings.upstream, UpstreamChoice::OpenAi);
-    assert_eq!(settings.upstream_url.as_deref(), Some("http://127.0.0.1:9/v1"));
+    let openai = UpstreamSettings::OpenAi { url: Some("http://127.0.0.1:9/v1".into()), max_tokens_field: None };
+    assert_eq!(settings.gateway.upstreams[0].settings, openai);
     assert_eq!(settings.allowed_origins, ["https://a.example", "https://b.example"]);
     assert_eq!(settings.allowed_hosts, ["a.example", "b.example"]);
     assert_eq!(settings.state_dir, Path::new("/etc/hostler/state"));
@@ -95,21 +96,6 @@ fn paths_of_flags_are_relative_to_the_working_directory() {
     assert_eq!(settings.state_dir, Path::new("/here/s"));
     assert_eq!(settings.claude, ClaudeChoice::Path("/here/bin/claude".into()));
     assert_eq!(check(&[], &[], "").unwrap().state_dir, Path::new("/home/ada/.local/state/hostler"));
-}
-
-#[test]
-fn the_upstream_key_is_ours_or_the_usual_variable_of_that_upstream() {
-    for (vars, expected) in [
-        (&[("HOSTLER_UPSTREAM_KEY", "ours"), ("ANTHROPIC_API_KEY", "usual")][..], Some("ours")),
-        (&[("ANTHROPIC_API_KEY", "usual")], Some("usual")),
-        (&[("OPENAI_API_KEY", "other")], None),
-        (&[("HOSTLER_UPSTREAM", "openai"), ("OPENAI_API_KEY", "other")], Some("other")),
-        (&[("HOSTLER_UPSTREAM", "copilot"), ("GITHUB_TOKEN", "gh")], Some("gh")),
-        (&[("HOSTLER_UPSTREAM", "scripted"), ("HOSTLER_UPSTREAM_KEY", "ours")], None),
-    ] {
-        let settings = check(&[], vars, "").unwrap();
-        assert_eq!(settings.upstream_key.as_ref().map(|key| key.expose_secret()), expected, "{vars:?}");
-    }
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn explain_error(error: &ErrorInfo) -> Failure {
     }
     let mut text = text.trim_end().to_owned();
     // The sentence may have said it already.
-    let said = ["HOSTLER_UPSTREAM_KEY", "hostler agents install"].iter().any(|way| error.message.contains(way));
+    let said = ["HOSTLER_UPSTREAM_KEY", "hostler agents"].iter().any(|way| error.message.contains(way));
     if !hint.is_empty() && !said {
         text.push('\n');
         text.push_str(hint);

@@ -3,7 +3,9 @@ use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_cli::{AgentDiag, HostDiagnostics, HostLauncher, HostOptions, LaunchError, RunningHost, Signal};
+use hostler_cli::{
+    AgentDiag, GatewayOptions, HostDiagnostics, HostLauncher, HostOptions, LaunchError, RunningHost, Signal,
+};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -76,6 +78,7 @@ pub(crate) struct Seen {
     pub(crate) options: Mutex<Vec<HostOptions>>,
     pub(crate) frames: Mutex<Vec<Value>>,
     pub(crate) shut_down: Mutex<usize>,
+    pub(crate) configured: watch::Sender<Vec<GatewayOptions>>,
 }
 
 impl Seen {
@@ -167,6 +170,11 @@ struct FakeHost {
 }
 
 impl RunningHost for FakeHost {
+    fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
+        self.shared.seen.configured.send_modify(|all| all.push(options));
+        Ok(())
+    }
+
     fn local_addr(&self) -> SocketAddr {
         self.addr
     }

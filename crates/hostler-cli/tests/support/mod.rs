@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod gateway;
 pub(crate) mod host;
 pub(crate) mod installer;
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use hostler_cli::{Console, Exit, HostEnvironment, Io, Signal, Signals, Wiring};
 use tokio::sync::{mpsc, watch};
 
+use gateway::{FakeLogin, FakeProxies, FakeVault};
 use host::FakeLauncher;
 use installer::FakeInstaller;
 
@@ -66,6 +68,9 @@ pub(crate) struct Stage {
     pub(crate) terminal: bool,
     pub(crate) stdin: Vec<u8>,
     pub(crate) signal: mpsc::Sender<Signal>,
+    pub(crate) proxies: FakeProxies,
+    pub(crate) vault: FakeVault,
+    pub(crate) login: FakeLogin,
     signals: Option<Signals>,
 }
 
@@ -84,6 +89,9 @@ impl Stage {
             terminal: false,
             stdin: Vec::new(),
             signal,
+            proxies: FakeProxies::default(),
+            vault: FakeVault::default(),
+            login: FakeLogin::default(),
             signals: Some(signals),
         }
     }
@@ -102,6 +110,15 @@ impl Stage {
         self.scratch.path().join(".local/state/hostler")
     }
 
+    /// Writes the configuration file.
+    pub(crate) fn configure(&self, text: &str) -> std::path::PathBuf {
+        let directory = self.scratch.path().join(".config/hostler");
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join("config.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
     pub(crate) fn environment(&self) -> HostEnvironment {
         let vars = self.vars.iter().map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let path = |name: &str| self.scratch.path().join(name);
@@ -115,6 +132,9 @@ impl Stage {
     pub(crate) fn wiring(&self, launcher: &FakeLauncher) -> Wiring {
         Wiring {
             launcher: Arc::new(launcher.clone()),
+            proxies: Arc::new(self.proxies.clone()),
+            vault: Arc::new(self.vault.clone()),
+            device_login: Arc::new(self.login.clone()),
             installers: vec![Arc::new(FakeInstaller::installed(self.scratch.path()))],
             doctor: Vec::new(),
             environment: self.environment(),

@@ -103,6 +103,9 @@ impl Actor {
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
             self.host.hub.clients.take_part(&action.active_client.client_id);
         }
+        if let StateAction::SessionConfigChanged(_) = &dispatch.action {
+            self.apply_limits();
+        }
         self.project().await;
         Ok(())
     }
@@ -218,6 +221,8 @@ impl Actor {
         self.commit(change).await.map_err(|error| error.to_string())?;
         self.clear_desk().await;
         self.transcript = None;
+        self.turn_left_the_line();
+        self.tell_budget().await;
         if self.session.chat.activity.is_some() {
             self.flush(&mut crate::transcript::activity(None).into()).await;
         }

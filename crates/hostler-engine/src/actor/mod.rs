@@ -4,6 +4,7 @@
 //! carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
 
 mod agent;
+mod budget;
 mod change;
 mod desk;
 mod dispatch;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use ahp_types::StateAction;
 use ahp_types::actions::{SessionActiveClientRemovedAction, SessionIsReadChangedAction};
 use ahp_types::state::{SessionStatus, SessionSummary};
+use futures::StreamExt as _;
 use hostler_driver::{ApiErrorCategory, DriverEvent, RequestId, TurnFailure, Unsolicited};
 use hostler_rules::Mode;
 use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, Entry, StoreError};
@@ -23,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::agent::{Agent, AgentNews};
+use self::budget::Budget;
 use self::change::Change;
 use crate::catalogue::difference;
 use crate::desk::Desk;
@@ -57,7 +60,9 @@ pub(crate) enum Input {
     Exists(String, oneshot::Sender<bool>),
     /// The line in the list is due.
     Project,
-    /// A client has been gone for a while.
+    /// A client's time to come back is over.
+    ClientDue(String),
+    /// A client has left.
     ClientGone(String),
     /// The agent did something.
     Event(DriverEvent),
@@ -67,6 +72,10 @@ pub(crate) enum Input {
     Decided(AuditEntry),
     /// Nobody has answered a request in time.
     Unanswered(RequestId),
+    /// The session has used something, a limit was changed, or a request waits or goes on.
+    BudgetChanged,
+    /// The totals have been gathered long enough.
+    BudgetDue,
     /// The turn's end could not be stored; try again.
     RetryEnd(String, End<Failure>),
     /// Forget the session.
@@ -137,6 +146,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
     let mode = config::mode(name, host.permissions.allow_bypass);
     let (gate, decisions) = SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone());
+    let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let mut actor = Actor {
         host,
         session,
@@ -146,6 +156,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         changing: None,
         machine: TurnMachine::default(),
         agent: Agent::default(),
+        budget: Budget::default(),
         transcript: None,
         turn_started: Instant::now(),
         summary_due: false,
@@ -155,12 +166,15 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     if restored {
         actor.told = Some(actor.session.summary());
         actor.end_interrupted_turn().await;
+        actor.expect_clients().await;
     }
+    actor.begin_budget().await;
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
             Some(event) = actor.agent.next_event() => Input::Event(event),
             Some(entry) = actor.decisions.recv() => Input::Decided(entry),
+            Some(()) = budget_changes.next() => Input::BudgetChanged,
             Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
                 Ok(input) => input,
                 Err(error) => {
@@ -214,6 +228,7 @@ pub(super) struct Actor {
     desk: Desk,
     /// A change of the permission mode that the agent has not taken yet.
     changing: Option<(Box<Dispatch>, Mode)>,
+    budget: Budget,
     /// The running turn's parts.
     transcript: Option<Transcript>,
     turn_started: Instant,
@@ -236,11 +251,14 @@ impl Actor {
                 let _ = reply.send(channel == *self.session.uri || channel == *self.session.chat_uri);
             }
             Input::Project => self.publish_summary().await,
+            Input::ClientDue(client) => self.client_due(&client).await,
             Input::ClientGone(client) => self.client_gone(&client).await,
             Input::Event(event) => self.events(event).await,
             Input::Agent(news) => self.agent_news(news).await,
             Input::Decided(entry) => self.decided(entry).await,
             Input::Unanswered(request) => self.unanswered(&request).await,
+            Input::BudgetChanged => self.budget_changed().await,
+            Input::BudgetDue => self.budget_due().await,
             Input::RetryEnd(turn, end) => {
                 if self.end_turn(turn, end).await {
                     self.drive(TurnInput::EndStored).await;
@@ -284,6 +302,12 @@ impl Actor {
                     let message = "The model's provider refused the credential.".to_owned();
                     let failure = TurnFailure { category: ApiErrorCategory::Auth, message, status };
                     self.drive(TurnInput::GiveUp(failure.into())).await;
+                }
+                DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
+                    if let Some(failure) = self.refused_by_budget() =>
+                {
+                    self.flush(&mut actions).await;
+                    self.drive(TurnInput::GiveUp(failure)).await;
                 }
                 DriverEvent::Gone { status, stderr } => {
                     self.flush(&mut actions).await;
@@ -379,13 +403,16 @@ impl Actor {
     async fn end_turn(&mut self, turn: String, end: End<Failure>) -> bool {
         let duration = i64::try_from(self.turn_started.elapsed().as_millis()).unwrap_or(i64::MAX);
         let mut output = Output::default();
+        let shown = self.name_budget(end.clone());
         let transcript = self.transcript.get_or_insert_with(|| Transcript::new(turn.clone()));
-        transcript.end(end.clone(), duration, &mut output);
+        transcript.end(shown, duration, &mut output);
         self.clear_desk().await;
         let change = self.nothing_needed(Change::default().output(output));
         match self.commit(change).await {
             Ok(()) => {
                 self.transcript = None;
+                self.turn_left_the_line();
+                self.tell_budget().await;
                 self.mark_unread().await;
                 self.project().await;
                 self.save_snapshot().await;
@@ -532,6 +559,35 @@ impl Actor {
         }
     }
 
+    /// The clients that were part of the session in an earlier life have some time to come back.
+    async fn expect_clients(&mut self) {
+        let active = self.session.session.active_clients.iter();
+        let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
+        for client in clients {
+            self.host.hub.clients.take_part(&client);
+            let Some(since) = self.host.hub.clients.away_since(&client) else { continue };
+            let due = since + self.host.absence;
+            if due <= tokio::time::Instant::now() {
+                self.client_gone(&client).await;
+            } else {
+                self.tasks.spawn(async move {
+                    tokio::time::sleep_until(due).await;
+                    Input::ClientDue(client)
+                });
+            }
+        }
+    }
+
+    /// A client that is still away is gone. One that was here in between has a time of its own.
+    async fn client_due(&mut self, client: &str) {
+        match self.host.hub.clients.away_since(client) {
+            Some(since) if since.elapsed() >= self.host.absence => self.client_gone(client).await,
+            Some(_) => {}
+            // It may have been unknown before.
+            None => self.host.hub.clients.take_part(client),
+        }
+    }
+
     /// A client that does not come back is no longer part of the session.
     async fn client_gone(&mut self, client: &str) {
         if self.session.session.active_clients.iter().any(|active| active.client_id == client) {
@@ -592,7 +648,10 @@ impl Actor {
             }
         });
         match self.host.store.sequencer().commit(batch).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                self.forget_budget();
+                Ok(())
+            }
             Err(error) => Err(NotForgotten { listed: self.session.listed, error }),
         }
     }

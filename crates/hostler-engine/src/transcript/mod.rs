@@ -21,6 +21,7 @@ use hostler_driver::{DriverEvent, PartId, PartKind, PermissionRequest, TokenUsag
 pub(crate) use self::failure::{Failure, error};
 pub(crate) use self::output::{CONTENT_SCHEME, INLINE, Output, beginning};
 use self::tools::Tools;
+use crate::budget::LimitReached;
 use crate::turn::End;
 
 /// The running turn, as far as its parts are concerned.
@@ -32,6 +33,10 @@ pub(crate) struct Transcript {
     made: usize,
     empty: bool,
     activity: bool,
+    /// A request of the agent waits for a limit, which output that was under way before does not change.
+    held: bool,
+    /// The limit that the turn has a note about.
+    noted: Option<LimitReached>,
 }
 
 #[derive(Debug)]
@@ -43,7 +48,8 @@ struct Part {
 impl Transcript {
     pub(crate) fn new(turn: String) -> Self {
         let tools = Tools::new(turn.clone());
-        Self { turn, parts: HashMap::new(), tools, made: 0, empty: true, activity: false }
+        let parts = HashMap::new();
+        Self { turn, parts, tools, made: 0, empty: true, activity: false, held: false, noted: None }
     }
 
     /// The turn.
@@ -53,7 +59,8 @@ impl Transcript {
 
     /// Appends the actions that one event means. Consecutive deltas of one part become one action.
     pub(crate) fn show(&mut self, event: DriverEvent, out: &mut Output) {
-        if self.activity && !matches!(event, DriverEvent::Retrying { .. } | DriverEvent::ToolProgress { .. }) {
+        let stays = matches!(event, DriverEvent::Retrying { .. } | DriverEvent::ToolProgress { .. });
+        if self.activity && !self.held && !stays {
             self.activity = false;
             out.push(activity(None));
         }
@@ -70,6 +77,7 @@ impl Transcript {
             DriverEvent::ToolFinished { id, outcome, output, edit } => {
                 self.tools.finished(&id, outcome, output, edit, out);
             }
+            DriverEvent::ToolProgress { .. } if self.held => {}
             DriverEvent::ToolProgress { elapsed, .. } => {
                 self.activity = true;
                 out.push(activity(Some(format!("A tool has been running for {} s", elapsed.as_secs()))));
@@ -100,6 +108,29 @@ impl Transcript {
             | DriverEvent::TurnEnded(_)
             | DriverEvent::Gone { .. } => {}
         }
+    }
+
+    /// A request of the agent waits for a limit, or no longer does.
+    pub(crate) fn hold(&mut self, reached: Option<&LimitReached>, out: &mut Output) {
+        let Some(reached) = reached else {
+            if std::mem::take(&mut self.held) && std::mem::take(&mut self.activity) {
+                out.push(activity(None));
+            }
+            return;
+        };
+        (self.held, self.activity) = (true, true);
+        // Once per limit: an agent that asks again, or twice at a time, is no news.
+        if !self.noted.as_ref().is_some_and(|noted| noted.is_same_limit(reached))
+            && let Some(notice) = reached.notice()
+        {
+            self.noted = Some(reached.clone());
+            self.made += 1;
+            out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
+                content: StringOrMarkdown::Plain(notice),
+                meta: None,
+            })));
+        }
+        out.push(activity(Some(reached.activity())));
     }
 
     fn part(&self, part: ResponsePart) -> StateAction {

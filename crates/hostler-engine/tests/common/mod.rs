@@ -9,12 +9,13 @@ use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
-use hostler_driver::Endpoint;
+use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
-    ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Lease, ModelGateway, ModelInfo, NoticeKind,
-    PermissionConfig, Published, ROOT, StoreOptions, Subscriber, default_chat_uri,
+    ABSENCE, ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Lease, ModelGateway, ModelInfo,
+    NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention, StoreOptions, Subscriber, default_chat_uri,
 };
-use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
+use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 pub const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
@@ -31,27 +32,100 @@ impl ModelGateway for NoGateway {
     }
 }
 
+/// What tests change about a host.
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub retention: Retention,
+    pub absence: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { retention: Retention::default(), absence: ABSENCE }
+    }
+}
+
 pub struct Rig {
     pub engine: Engine,
     pub starts: FakeStarts,
     pub state: PathBuf,
     pub work: PathBuf,
+    /// How the next host is started.
+    pub options: Options,
     keep: Option<tempfile::TempDir>,
 }
 
 impl Rig {
     pub async fn start() -> Self {
-        Self::with(PermissionConfig::default()).await
+        Self::start_with(Options::default()).await
     }
 
-    /// A host with this word on permissions.
+    /// A host with this word on permissions. The next one has the usual word again.
     pub async fn with(permissions: PermissionConfig) -> Self {
+        Self::start_as(Options::default(), permissions).await
+    }
+
+    pub async fn start_with(options: Options) -> Self {
+        Self::start_as(options, PermissionConfig::default()).await
+    }
+
+    async fn start_as(options: Options, permissions: PermissionConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (state, work) = (dir.path().join("state"), dir.path().join("work"));
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir(&work).unwrap();
-        let (engine, starts) = host(&state, &work, permissions).await;
-        Self { engine, starts, state, work, keep: Some(dir) }
+        let (engine, starts) = host(&state, &work, options, permissions).await;
+        Self { engine, starts, state, work, options, keep: Some(dir) }
+    }
+
+    /// A host with one session, and somebody who hears it.
+    pub async fn with_session() -> (Self, Listener) {
+        let rig = Self::start().await;
+        rig.create(SESSION);
+        let listener = rig.listen(SESSION).await;
+        (rig, listener)
+    }
+
+    /// The same; its agent has just got the first message, of turn `t1`.
+    pub async fn asked() -> (Self, Listener, FakeAgent) {
+        let mut rig = Self::start().await;
+        let (listener, agent) = rig.ask().await;
+        (rig, listener, agent)
+    }
+
+    /// Makes the session; its agent has just got the first message, of turn `t1`.
+    pub async fn ask(&mut self) -> (Listener, FakeAgent) {
+        self.create(SESSION);
+        let listener = self.listen(SESSION).await;
+        self.say(SESSION, "t1", "hi").await;
+        let mut agent = self.starts.next().await.succeed();
+        assert_eq!(agent.prompt().await, "hi");
+        (listener, agent)
+    }
+
+    /// Makes the session; its first turn is over, and everybody has heard of it.
+    pub async fn talk(&mut self) -> Listener {
+        let (mut listener, agent) = self.ask().await;
+        agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+        agent.answer(1, "hel", "lo").await;
+        listener.until("chat/turnComplete").await;
+        listener.until("session/chatUpdated").await;
+        listener
+    }
+
+    /// What the client `me` hears when it comes back: numbers, and channels that are gone. `None` means snapshots.
+    pub async fn missed(&self, last_seen: u64, channels: &[&str]) -> Option<(Vec<u64>, Vec<String>)> {
+        let (subscriber, mut deliveries) = Subscriber::new(10_000);
+        let channels: Vec<_> = channels.iter().map(|channel| (*channel).to_owned()).collect();
+        match self.engine.reconnect("me", last_seen, &channels, &subscriber, 9).await.unwrap() {
+            Reconnected::Replay { missing, .. } => match deliveries.recv().await.unwrap() {
+                Delivery::Replay { token: 9, missed: Some(items) } => {
+                    Some((items.iter().map(|item| item.seq).collect(), missing))
+                }
+                other => panic!("{other:?}"),
+            },
+            Reconnected::Snapshots { .. } => None,
+        }
     }
 
     /// Ends this host politely and starts another one on the same state directory.
@@ -63,8 +137,8 @@ impl Rig {
     /// Starts another host on the same state directory without ending this one's turns.
     pub async fn crash(mut self) -> Self {
         let keep = self.keep.take();
-        let (engine, starts) = host(&self.state, &self.work, PermissionConfig::default()).await;
-        Self { engine, starts, state: self.state.clone(), work: self.work.clone(), keep }
+        let (engine, starts) = host(&self.state, &self.work, self.options, PermissionConfig::default()).await;
+        Self { engine, starts, state: self.state.clone(), work: self.work.clone(), options: self.options, keep }
     }
 
     pub fn create(&self, uri: &str) {
@@ -100,21 +174,28 @@ impl Rig {
     }
 }
 
-async fn host(state: &Path, work: &Path, permissions: PermissionConfig) -> (Engine, FakeStarts) {
+async fn host(state: &Path, work: &Path, options: Options, permissions: PermissionConfig) -> (Engine, FakeStarts) {
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
-        store: StoreOptions::new(state),
+        store: StoreOptions { retention: options.retention, ..StoreOptions::new(state) },
         drivers: vec![driver],
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
         interrupt_grace: Duration::from_millis(50),
         permissions,
     };
-    (Engine::start(config).await.unwrap(), starts)
+    (Engine::start_with(config, options.absence).await.unwrap(), starts)
 }
 
 pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
     Dispatch { client_id: "me".into(), client_seq: 0, channel: default_chat_uri(uri), action, from: None }
+}
+
+/// A wish of the client `me`, as JSON.
+pub fn wish(channel: &str, seq: i64, action: Value, from: Option<&Subscriber>) -> Dispatch {
+    let known = serde_json::from_value(action.clone()).unwrap();
+    assert!(!matches!(known, StateAction::Unknown(_)), "{action}");
+    Dispatch { client_id: "me".into(), client_seq: seq, channel: channel.into(), action: known, from: from.cloned() }
 }
 
 pub fn turn_started(uri: &str, turn: &str, text: &str) -> Dispatch {
@@ -151,6 +232,8 @@ pub struct Listener {
     pub session: Option<SessionState>,
     pub heard: Vec<String>,
     pub numbers: Vec<u64>,
+    /// Those of the chat's channel.
+    pub chat_numbers: Vec<u64>,
     pub added: Vec<ahp_types::state::SessionSummary>,
     last: u64,
 }
@@ -166,6 +249,7 @@ impl Listener {
             session: None,
             heard: Vec::new(),
             numbers: Vec::new(),
+            chat_numbers: Vec::new(),
             added: Vec::new(),
             last: 0,
         }
@@ -224,7 +308,10 @@ impl Listener {
         assert!(item.seq > self.last, "numbers only grow");
         self.last = item.seq;
         self.numbers.push(item.seq);
-        let json: serde_json::Value = serde_json::from_str(&item.action_json).unwrap();
+        if *item.channel != *self.session_uri {
+            self.chat_numbers.push(item.seq);
+        }
+        let json: Value = serde_json::from_str(&item.action_json).unwrap();
         let mut word = json["type"].as_str().unwrap().to_owned();
         if let Some(reason) = &item.rejection {
             return format!("{word} rejected: {reason}");

@@ -14,7 +14,9 @@ use crate::credential::CredentialError;
 use crate::error::{self, ErrorKind};
 
 pub(crate) mod anthropic;
+pub(crate) mod copilot;
 pub(crate) mod http;
+pub(crate) mod openai;
 mod retry;
 pub(crate) mod scripted;
 

@@ -4,8 +4,15 @@
 mod anthropic;
 mod auth;
 mod cancellation;
+mod chunking;
+mod copilot;
+mod copilot_login;
+mod copilot_stand_in;
 mod diagnostics;
 mod docs;
+mod limits;
+mod log;
+mod openai;
 mod requests;
 mod routing;
 mod scripted;

@@ -1,43 +1,17 @@
 //! The upstream's key and the bearer are nowhere but where they belong.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hostler_gateway::{AnthropicUpstream, GatewayConfig, Upstreams};
 use serde_json::json;
-use tracing_subscriber::fmt::MakeWriter;
 
+use crate::log::Log;
 use crate::support::{Fixture, KEY, Reply, TestUpstream, event, short_message};
-
-/// Everything that was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
 
 #[tokio::test]
 async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    // One thread runs everything here, so this subscriber sees it all.
-    let _guard = tracing::subscriber::set_default(subscriber);
+    // One thread runs everything here, so this log sees it all.
+    let (log, _guard) = Log::begin();
 
     let quoting = format!(r#"{{"type":"error","error":{{"type":"authentication_error","message":"bad key {KEY}"}}}}"#);
     let quoting_event = || {
@@ -76,7 +50,7 @@ async fn secrets_and_prompts_are_in_no_answer_no_log_and_no_debug_output() {
     shown.push_str(&format!("{:?} {:?}", fixture.log, GatewayConfig::new(Upstreams::only(Arc::new(own_upstream)))));
     fixture.gateway.stop().await;
 
-    let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let logged = log.text();
     assert!(logged.contains("the upstream call failed"), "the log was captured");
     assert!(shown.contains("bad key [redacted]"), "the quoted key was replaced");
     assert_eq!(shown.matches("worse key [redacted]").count(), 2, "in streams as well, at their start and later");

@@ -51,7 +51,8 @@ fn below_a_match_counts_only_if_asked_for() {
 
 #[test]
 fn what_is_unclear_is_refused_with_its_place() {
-    for (pattern, at) in [("/etc/x", 0), ("a/../b", 2), ("a/b**", 2), ("~you/x", 1), ("", 0), ("a\\", 0), ("b/\\.", 2)] {
+    for (pattern, at) in [("/etc/x", 0), ("a/../b", 2), ("a/b**", 2), ("~you/x", 1), ("", 0), ("a\\", 0), ("b/\\.", 2)]
+    {
         assert_eq!(PathPattern::parse(pattern).unwrap_err().0, at, "{pattern}");
     }
 }

@@ -43,8 +43,11 @@ fn parts(scene: &Scene<'_>, rule: &Rule) -> Vec<(String, bool)> {
         }
         (Matcher::Path { tool, .. }, Touched::Shell(line)) => shell_paths(scene, rule, tool, line),
         (Matcher::Path { tool, pattern }, Touched::Files(access, spots)) if covers(tool, &scene.call.tool) => {
-            let mut parts: Vec<(String, bool)> =
-                spots.iter().filter(|spot| names_spot(scene, rule, spot)).map(|spot| (spot.text.clone(), true)).collect();
+            let mut parts: Vec<(String, bool)> = spots
+                .iter()
+                .filter(|spot| names_spot(scene, rule, spot))
+                .map(|spot| (spot.text.clone(), true))
+                .collect();
             // A search from above reads what is denied below.
             let reaches = |spot: &&Spot| spot.paths.iter().any(|path| pattern.reaches_below(path, &scene.ground()));
             if parts.is_empty() && *access == Access::Search {
@@ -52,7 +55,9 @@ fn parts(scene: &Scene<'_>, rule: &Rule) -> Vec<(String, bool)> {
             }
             parts
         }
-        (Matcher::Path { tool, .. }, Touched::Opaque(_)) if covers(tool, &scene.call.tool) => vec![(whole(scene), false)],
+        (Matcher::Path { tool, .. }, Touched::Opaque(_)) if covers(tool, &scene.call.tool) => {
+            vec![(whole(scene), false)]
+        }
         (Matcher::Command(_), Touched::Opaque(_)) if scene.call.tool == "Bash" => vec![(whole(scene), false)],
         (Matcher::Domain(_), Touched::Opaque(_)) if scene.call.tool == "WebFetch" => vec![(whole(scene), false)],
         (Matcher::Domain(domain), Touched::Host(host)) if is_at(domain, host) => vec![(host.clone(), true)],

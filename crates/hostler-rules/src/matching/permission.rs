@@ -30,7 +30,8 @@ pub(crate) fn permission<'a>(
     accepts: &dyn Fn(&Spot) -> bool,
 ) -> Permission<'a> {
     let rules: Vec<&Rule> = rules.filter(|rule| rule.effect == Effect::Allow).collect();
-    let mut asked = Asked { scene, rules, accepts, found: Permission { granted: vec![], open: vec![], opaque: vec![] } };
+    let mut asked =
+        Asked { scene, rules, accepts, found: Permission { granted: vec![], open: vec![], opaque: vec![] } };
     match &scene.touched {
         Touched::Shell(line) => asked.line(line),
         Touched::Files(_, spots) => spots.iter().for_each(|spot| asked.spot(spot, &spot.text, &scene.call.tool)),
@@ -143,7 +144,12 @@ impl<'a> Asked<'a, '_> {
                 }
             }
             (None, Kind::Runner(why)) => self.found.opaque.push((command.text.clone(), why)),
-            (None, _) => self.found.open.push(command.text.clone()),
+            (None, _) => {
+                self.found.open.push(command.text.clone());
+                for inner in &command.inner {
+                    inner.commands.iter().for_each(|command| self.opaque_only(command));
+                }
+            }
         }
     }
 

@@ -70,9 +70,7 @@ impl std::str::FromStr for Matcher {
                 Ok(pattern) => Ok(Self::Path { tool: name.to_owned(), pattern }),
                 Err((at, problem)) => Err(refuse(offset + at, problem)),
             },
-            ("WebFetch", Some(content)) => {
-                domain(content).map(Self::Domain).map_err(|problem| refuse(offset, problem))
-            }
+            ("WebFetch", Some(content)) => domain(content).map(Self::Domain).map_err(|problem| refuse(offset, problem)),
             _ => Err(refuse(offset - 1, "this tool has no parentheses; they are for Bash, for files and for WebFetch")),
         }
     }
@@ -89,8 +87,10 @@ fn command(content: &str) -> Result<CommandPattern, &'static str> {
     match known {
         Some(words) if words.is_empty() => Err("name a command between the parentheses, or leave them out"),
         Some(words) => Ok(CommandPattern { words, open }),
-        None => Err("a command is named by its words as they are; quote what the shell would expand, and end with `:*` \
-                     if anything may follow"),
+        None => {
+            Err("a command is named by its words as they are; quote what the shell would expand, and end with `:*` \
+                     if anything may follow")
+        }
     }
 }
 

@@ -63,8 +63,8 @@ impl fmt::Display for Scope {
 
 /// Words that the grammar would take for its own.
 const KEYWORDS: [&str; 17] = [
-    "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then", "time",
-    "until", "while",
+    "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "select", "then",
+    "time", "until", "while",
 ];
 
 /// A word as it has to be written in a shell.

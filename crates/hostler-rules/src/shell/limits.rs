@@ -63,7 +63,8 @@ pub(crate) fn check_tokens(tokens: &[Token]) -> Result<(), &'static str> {
             },
         }
     }
-    if deepest > DEEPEST_PARENTHESES || parentheses > MOST_PARENTHESES || keywords > MOST_KEYWORDS || cases > MOST_CASES {
+    if deepest > DEEPEST_PARENTHESES || parentheses > MOST_PARENTHESES || keywords > MOST_KEYWORDS || cases > MOST_CASES
+    {
         return Err("it is nested too deeply");
     }
     tokens.iter().enumerate().try_for_each(|(at, token)| check_form(tokens, at, token))
@@ -85,9 +86,7 @@ fn check_form(tokens: &[Token], at: usize, token: &Token) -> Result<(), &'static
             // The same for subscripts, which it would look into without a bound.
             let subscript = word.split_once('[').filter(|(name, _)| is_name(name));
             match subscript {
-                Some((_, rest)) if rest.contains(['$', '`', '(']) => {
-                    Err("it computes a subscript")
-                }
+                Some((_, rest)) if rest.contains(['$', '`', '(']) => Err("it computes a subscript"),
                 _ => Ok(()),
             }
         }

@@ -41,7 +41,7 @@ const NOT_LITERAL: Kind = Kind::Hidden("the command that it runs is not written 
 const FROM_INPUT: Kind = Kind::Hidden("it runs what it reads");
 
 /// Carriers whose options are simple: those that take a value, and how many words of their own come before the command.
-const CARRIERS: [(&str, Options, usize); 13] = [
+const CARRIERS: [(&str, Options, usize); 14] = [
     ("nice", Options { short: "n", long: &["--adjustment"] }, 0),
     ("nohup", Options::NONE, 0),
     ("timeout", Options { short: "ks", long: &["--kill-after", "--signal"] }, 1),
@@ -53,6 +53,7 @@ const CARRIERS: [(&str, Options, usize); 13] = [
     ("builtin", Options::NONE, 0),
     ("noglob", Options::NONE, 0),
     ("nocorrect", Options::NONE, 0),
+    ("repeat", Options::NONE, 1),
     ("busybox", Options::NONE, 0),
     ("toybox", Options::NONE, 0),
 ];
@@ -162,8 +163,17 @@ fn sudo(words: &[Word]) -> Look {
     let valued = Options {
         short: "CDRTUghprtu",
         long: &[
-            "--chdir", "--chroot", "--close-from", "--command-timeout", "--group", "--host", "--other-user", "--prompt",
-            "--role", "--type", "--user",
+            "--chdir",
+            "--chroot",
+            "--close-from",
+            "--command-timeout",
+            "--group",
+            "--host",
+            "--other-user",
+            "--prompt",
+            "--role",
+            "--type",
+            "--user",
         ],
     };
     let Some(mut at) = after_options(words, &valued) else {
@@ -326,9 +336,8 @@ fn find(words: &[Word]) -> Look {
 }
 
 fn fd(words: &[Word]) -> Look {
-    let runs = |word: &Word| {
-        matches!(word.text.as_str(), "--exec" | "--exec-batch") || letters(word).contains(['x', 'X'])
-    };
+    let runs =
+        |word: &Word| matches!(word.text.as_str(), "--exec" | "--exec-batch") || letters(word).contains(['x', 'X']);
     match words.iter().position(runs) {
         Some(at) => Look { kind: Kind::Plain, ..filled(words, at + 1, words.len(), Some("{")) },
         None if words.iter().any(|word| !word.is_literal() && word.may_be_option()) => {

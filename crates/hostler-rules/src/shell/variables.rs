@@ -3,15 +3,51 @@
 
 /// Variables that change how output looks, and nothing about what runs.
 const HARMLESS: [&str; 24] = [
-    "CI", "CLICOLOR", "CLICOLOR_FORCE", "COLORTERM", "COLUMNS", "DEBIAN_FRONTEND", "FORCE_COLOR", "LANG", "LANGUAGE",
-    "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LINES", "NO_COLOR", "NODE_ENV",
-    "PYTHONUNBUFFERED", "RUST_BACKTRACE", "RUST_LOG", "CARGO_TERM_COLOR", "TERM", "TZ",
+    "CI",
+    "CLICOLOR",
+    "CLICOLOR_FORCE",
+    "COLORTERM",
+    "COLUMNS",
+    "DEBIAN_FRONTEND",
+    "FORCE_COLOR",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LINES",
+    "NO_COLOR",
+    "NODE_ENV",
+    "PYTHONUNBUFFERED",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+    "CARGO_TERM_COLOR",
+    "TERM",
+    "TZ",
 ];
 
 /// Names in small letters that are not the script's own: proxies, and what zsh ties to `PATH` and the like.
 const NOT_ITS_OWN: [&str; 17] = [
-    "all_proxy", "aliases", "cdpath", "commands", "fpath", "ftp_proxy", "functions", "galiases", "http_proxy",
-    "https_proxy", "mailpath", "manpath", "module_path", "no_proxy", "path", "prompt", "saliases",
+    "all_proxy",
+    "aliases",
+    "cdpath",
+    "commands",
+    "fpath",
+    "ftp_proxy",
+    "functions",
+    "galiases",
+    "http_proxy",
+    "https_proxy",
+    "mailpath",
+    "manpath",
+    "module_path",
+    "no_proxy",
+    "path",
+    "prompt",
+    "saliases",
 ];
 
 /// Can this variable be set without a thought? `alone` means an assignment without a command behind it, where names in small

@@ -30,8 +30,7 @@ struct Walk {
 fn parse(text: &str) -> Result<ast::Program, &'static str> {
     limits::check_text(text)?;
     // Extended globs are off, as in the shells that agents start: `!(…)` negates a subshell there, and is not a pattern.
-    let tokenizing =
-        TokenizerOptions { enable_extended_globbing: false, posix_mode: false, sh_mode: false };
+    let tokenizing = TokenizerOptions { enable_extended_globbing: false, posix_mode: false, sh_mode: false };
     let parsing = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
     let parse = || {
         let tokens = brush_parser::uncached_tokenize_str(text, &tokenizing).map_err(|_| UNREADABLE)?;
@@ -132,7 +131,7 @@ impl Walk {
                 for value in clause.values.iter().flatten() {
                     self.text(&value.value, Place::Word, depth);
                 }
-                self.variables_alone(&[clause.variable_name.clone()]);
+                self.variables_alone(std::slice::from_ref(&clause.variable_name));
                 self.list(&clause.body.list, depth);
             }
             C::CaseClause(clause) => {

@@ -180,7 +180,9 @@ impl Scanner<'_> {
                     index = self.backquote(index, Quotes::None)?;
                     continue;
                 }
-                '*' | '?' | '[' => self.open(Form::Any),
+                '*' | '?' => self.open(Form::Any),
+                // Alone it is a command.
+                '[' if self.find(index + 1, ']').is_some() => self.open(Form::Any),
                 '{' => brace = true,
                 ',' if brace => list = true,
                 '.' if brace && self.at(index + 1) == Some('.') => list = true,

@@ -1,6 +1,7 @@
 //! Readers that cost next to nothing: they count frames and do not look into them.
 #![allow(dead_code, reason = "each benchmark uses its own part")]
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,22 +23,47 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     pub(crate) async fn gather(url: &str, channel: &str, readers: usize) -> Self {
-        let (report, reports) = mpsc::channel(readers);
-        let mut orders = Vec::new();
+        let mut subscribed = Vec::new();
         for n in 0..readers {
-            let (order, wanted) = mpsc::channel(1);
-            let reader = Reader::connect(url, channel, n).await;
-            tokio::spawn(reader.count(wanted, report.clone()));
-            orders.push(order);
+            subscribed.push(Reader::connect(url, channel, n).await);
         }
-        Self { orders, reports }
+        Self::of(subscribed)
+    }
+
+    /// Readers of a server that speaks without being asked.
+    pub(crate) async fn listen(address: SocketAddr, readers: usize) -> Self {
+        let mut connected = Vec::new();
+        for _ in 0..readers {
+            connected.push(Reader::new(TcpStream::connect(address).await.expect("the server accepts")));
+        }
+        Self::of(connected)
+    }
+
+    fn of(readers: Vec<Reader>) -> Self {
+        let (report, reports) = mpsc::channel(readers.len());
+        let set_up = |reader: Reader| {
+            let (order, wanted) = mpsc::channel(1);
+            tokio::spawn(reader.count(wanted, report.clone()));
+            order
+        };
+        Self { orders: readers.into_iter().map(set_up).collect(), reports }
     }
 
     /// When each reader had so many more frames.
     pub(crate) async fn arrivals(&mut self, frames: usize) -> Vec<Instant> {
+        self.expect(frames).await;
+        self.collect().await
+    }
+
+    /// Lets each reader wait for so many more frames.
+    pub(crate) async fn expect(&mut self, frames: usize) {
         for order in &self.orders {
             order.send(frames).await.expect("the reader is there");
         }
+    }
+
+    /// When each reader had the frames that it was to wait for.
+    pub(crate) async fn collect(&mut self) -> Vec<Instant> {
         let mut arrivals = Vec::new();
         while arrivals.len() < self.orders.len() {
             arrivals.push(self.reports.recv().await.expect("a report"));
@@ -57,10 +83,14 @@ impl Reader {
         Self::over(tokio::net::TcpSocket::new_v4().expect("a socket"), url, channel, n).await
     }
 
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, buffer: vec![0; 1 << 18], filled: 0 }
+    }
+
     async fn over(socket: tokio::net::TcpSocket, url: &str, channel: &str, n: usize) -> Self {
         let address = url.trim_start_matches("ws://").trim_end_matches('/');
         let stream = socket.connect(address.parse().expect("an address")).await.expect("the host accepts");
-        let mut reader = Self { stream, buffer: vec![0; 1 << 18], filled: 0 };
+        let mut reader = Self::new(stream);
         let head = format!(
             "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"

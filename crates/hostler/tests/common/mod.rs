@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod cable;
+pub mod proxy;
 pub mod upstream;
 
 use std::path::{Path, PathBuf};
@@ -58,7 +59,15 @@ impl Home {
     pub fn hostler(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hostler"));
         command.args(args).current_dir(self.work()).stdin(Stdio::null()).kill_on_drop(true);
-        for variable in ["HOSTLER_UPSTREAM_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "NO_COLOR"] {
+        for variable in [
+            "HOSTLER_UPSTREAM_KEY",
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_AUTH_TOKEN",
+            "NO_COLOR",
+            "GITHUB_TOKEN",
+            "OPENAI_API_KEY",
+            "DBUS_SESSION_BUS_ADDRESS",
+        ] {
             command.env_remove(variable);
         }
         command
@@ -127,7 +136,7 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn cache_home() -> PathBuf {
+pub fn cache_home() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
     std::env::var_os("XDG_CACHE_HOME").map_or_else(home, PathBuf::from)
 }
@@ -181,6 +190,17 @@ impl Host {
     /// What people would have read so far.
     pub fn log(&self) -> String {
         self.stderr.lock().unwrap().clone()
+    }
+
+    /// Waits until people can read a text.
+    pub async fn said(&self, part: &str) {
+        let waiting = async {
+            while !self.log().contains(part) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let said = tokio::time::timeout(PATIENCE, waiting).await;
+        assert!(said.is_ok(), "{part:?} was not said:\n{}", self.log());
     }
 
     pub fn agents(&self) -> Vec<Process> {

@@ -4,28 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ws::deflate::deflate;
+use crate::ws::sample::{MASK, frame};
 
 const LIMIT: usize = 4096;
-const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-
-/// A frame as a client sends it.
-fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let mut frame = vec![first];
-    match payload.len() {
-        length @ 0..126 => frame.push(0x80 | length as u8),
-        length @ 126..65_536 => {
-            frame.push(0x80 | 126);
-            frame.extend_from_slice(&(length as u16).to_be_bytes());
-        }
-        length => {
-            frame.push(0x80 | 127);
-            frame.extend_from_slice(&(length as u64).to_be_bytes());
-        }
-    }
-    frame.extend_from_slice(&MASK);
-    frame.extend(payload.iter().zip(MASK.into_iter().cycle()).map(|(byte, mask)| byte ^ mask));
-    frame
-}
 
 fn deflated(message: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -7,14 +7,7 @@ use tokio::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
-
-const MASK: [u8; 4] = [1, 2, 3, 4];
-
-/// A short frame as a client sends it.
-fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
-    let masked = payload.iter().zip(MASK.into_iter().cycle()).map(|(byte, mask)| byte ^ mask);
-    [&[first, 0x80 | payload.len() as u8], &MASK[..]].concat().into_iter().chain(masked).collect()
-}
+use crate::ws::sample::{MASK, frame};
 
 /// What the host's end of the socket is given and gives.
 struct Host {

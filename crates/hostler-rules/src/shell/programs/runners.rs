@@ -1,7 +1,7 @@
 //! Programs that run others, or write, by an option. A rule for their first words does not mean that.
 
-use super::options::letters;
 use super::super::Form;
+use super::options::letters;
 use super::{Kind, Word};
 
 pub(super) const UNSEEN_OPTIONS: &str = "its options are not written out, and some of them run programs";
@@ -11,14 +11,57 @@ const EVALUATES: &str = "it evaluates its words once more";
 
 /// Programs whose purpose is to start others, in ways that are not looked into.
 const STARTERS: [&str; 34] = [
-    "at", "batch", "bwrap", "chroot", "crontab", "dbus-run-session", "entr", "expect", "fakeroot", "firejail", "flock", "gdb",
-    "ifne", "ltrace", "mosh", "nsenter", "osascript", "proot", "rsh", "run-parts", "screen", "script", "setpriv", "socat",
-    "ssh", "start-stop-daemon", "strace", "systemd-run", "tmux", "unbuffer", "unshare", "vagrant", "xvfb-run", "zpty",
+    "at",
+    "batch",
+    "bwrap",
+    "chroot",
+    "crontab",
+    "dbus-run-session",
+    "entr",
+    "expect",
+    "fakeroot",
+    "firejail",
+    "flock",
+    "gdb",
+    "ifne",
+    "ltrace",
+    "mosh",
+    "nsenter",
+    "osascript",
+    "proot",
+    "rsh",
+    "run-parts",
+    "screen",
+    "script",
+    "setpriv",
+    "socat",
+    "ssh",
+    "start-stop-daemon",
+    "strace",
+    "systemd-run",
+    "tmux",
+    "unbuffer",
+    "unshare",
+    "vagrant",
+    "xvfb-run",
+    "zpty",
 ];
 
 /// Options that run a program, by the program that has them: letters of short options, and long options.
 const BY_OPTION: [(&str, &str, &[&str]); 21] = [
-    ("tar", "IF", &["--to-command", "--use-compress-program", "--checkpoint-action", "--info-script", "--new-volume-script", "--rsh-command", "--rmt-command"]),
+    (
+        "tar",
+        "IF",
+        &[
+            "--to-command",
+            "--use-compress-program",
+            "--checkpoint-action",
+            "--info-script",
+            "--new-volume-script",
+            "--rsh-command",
+            "--rmt-command",
+        ],
+    ),
     ("bsdtar", "", &["--use-compress-program"]),
     ("rsync", "e", &["--rsh", "--rsync-path"]),
     ("scp", "So", &[]),
@@ -55,7 +98,14 @@ pub(super) fn kind(name: &str, words: &[Word]) -> Kind {
         "awk" | "gawk" | "mawk" | "nawk" => awk(arguments),
         "sed" | "gsed" => sed(arguments),
         "bind" | "complete" | "compgen" | "enable" | "hash" | "fc" | "history" => {
-            if arguments.is_empty() { Kind::Plain } else { Kind::Runner(RUNS) }
+            if arguments.is_empty() {
+                Kind::Plain
+            } else {
+                Kind::Runner(RUNS)
+            }
+        }
+        "printf" if arguments.first().is_some_and(|word| word.may_be_option() && word.text != "--") => {
+            Kind::Runner("it sets a variable")
         }
         // A subscript in a variable's name is evaluated.
         "printf" | "read" | "unset" | "test" | "[" | "wait" | "getopts" | "declare" => {
@@ -78,7 +128,8 @@ fn by_option(arguments: &[Word], short: &str, long: &[&str]) -> Kind {
         }
     }
     // `tar Icf …`: the first word of tar may be a bundle without its hyphen.
-    let bundle = short == "IF" && arguments.first().is_some_and(|word| word.text.contains(['I', 'F']) && !word.text.contains('.'));
+    let bundle = short == "IF"
+        && arguments.first().is_some_and(|word| word.text.contains(['I', 'F']) && !word.text.contains('.'));
     if bundle { Kind::Runner(RUNS) } else { Kind::Plain }
 }
 
@@ -91,8 +142,15 @@ fn is_long(word: &Word, long: &[&str]) -> bool {
 /// Git runs programs by its configuration, and configuration can be given on the command line.
 fn git(arguments: &[Word]) -> Kind {
     const LONG: [&str; 9] = [
-        "--config-env", "--exec-path", "--upload-pack", "--receive-pack", "--exec", "--extcmd", "--open-files-in-pager",
-        "--ext-diff", "--textconv",
+        "--config-env",
+        "--exec-path",
+        "--upload-pack",
+        "--receive-pack",
+        "--exec",
+        "--extcmd",
+        "--open-files-in-pager",
+        "--ext-diff",
+        "--textconv",
     ];
     let is_message = |at: usize| {
         let before = at.checked_sub(1).and_then(|before| arguments.get(before)).and_then(Word::known);
@@ -139,7 +197,9 @@ fn git(arguments: &[Word]) -> Kind {
 fn awk(arguments: &[Word]) -> Kind {
     let telling = ["system", "getline", "|", ">", "@", "close("];
     let tells = |word: &Word| {
-        !word.is_literal() || telling.iter().any(|mark| word.text.contains(mark)) || letters(word).contains(['f', 'E', 'i', 'l', 'e'])
+        !word.is_literal()
+            || telling.iter().any(|mark| word.text.contains(mark))
+            || letters(word).contains(['f', 'E', 'i', 'l', 'e'])
             || word.text.starts_with("--")
     };
     if arguments.iter().any(tells) { Kind::Runner("a program for awk can run others") } else { Kind::Plain }
@@ -164,7 +224,8 @@ fn sed(arguments: &[Word]) -> Kind {
             (script_seen, next_is_script) = (true, false);
         } else if text.starts_with('-') {
             match text {
-                "-n" | "-E" | "-r" | "-u" | "-s" | "-z" | "--quiet" | "--silent" | "--regexp-extended" | "--null-data" => {}
+                "-n" | "-E" | "-r" | "-u" | "-s" | "-z" | "--quiet" | "--silent" | "--regexp-extended"
+                | "--null-data" => {}
                 "-e" | "-ne" | "-Ee" | "-nE" if text.ends_with('e') => next_is_script = true,
                 "-nE" | "-En" | "-nr" => {}
                 "-i" | "--in-place" => return Kind::Runner("it changes files in place"),

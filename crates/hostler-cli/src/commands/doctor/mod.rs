@@ -1,3 +1,5 @@
+mod upstreams;
+
 use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
@@ -7,7 +9,7 @@ use serde::Serialize;
 use crate::Io;
 use crate::console::{Console, Style};
 use crate::exit::{Exit, Failure};
-use crate::ports::{ClaudeChoice, Finding, Level, UpstreamChoice, Wiring};
+use crate::ports::{ClaudeChoice, Finding, Level, Wiring};
 use crate::settings::{Settings, TokenChoice};
 use crate::state::{Endpoint, StateDir, read_token};
 
@@ -28,13 +30,14 @@ struct Reported {
 pub(crate) async fn doctor(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
     let agent = agent(wiring, settings);
     let agent_missing = agent.iter().any(|finding| finding.level == Level::Problem);
+    let upstreams = upstreams::upstreams(wiring, settings).await;
     let mut report: Vec<Reported> = Vec::new();
     let mut add = |check: &str, findings: Vec<Finding>| {
         report.extend(findings.into_iter().map(|finding| Reported { check: check.to_owned(), finding }));
     };
     add("agent", agent);
     add("programs", programs(wiring));
-    add("upstream", vec![upstream(settings)]);
+    add("upstream", upstreams);
     add("state", vec![writable("state directory", &settings.state_dir, "--state-dir")]);
     add("runtime", vec![writable("runtime directory", &wiring.environment.runtime_dir(), "XDG_RUNTIME_DIR")]);
     add("token", vec![token(settings)]);
@@ -119,21 +122,6 @@ fn programs(wiring: &Wiring) -> Vec<Finding> {
         look("npm", "Install Node.js; `hostler agents install` needs npm."),
         look("node", "Install Node.js; the js build of Claude Code needs it."),
     ]
-}
-
-fn upstream(settings: &Settings) -> Finding {
-    let upstream = settings.upstream;
-    match (&settings.upstream_key, upstream.usual_key_variable()) {
-        (_, None) => Finding::ok(format!("{upstream} needs no key.")),
-        (Some(_), _) => Finding::ok(format!("There is a key for {upstream}.")),
-        (None, Some(usual)) => {
-            let fix = format!(
-                "Set HOSTLER_UPSTREAM_KEY or {usual}, or try `--upstream {}`.",
-                UpstreamChoice::Scripted.as_str()
-            );
-            Finding::warning(format!("There is no key for {upstream}."), fix)
-        }
-    }
 }
 
 /// Whether a directory can be used, without making it.

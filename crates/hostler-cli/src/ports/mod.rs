@@ -1,5 +1,9 @@
 //! What the command line needs from the rest of Hostler; the binary joins the two.
 
+mod credentials;
+mod gateway;
+mod proxy;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,10 +17,25 @@ use serde::Serialize;
 
 use crate::environment::HostEnvironment;
 
+pub use credentials::{
+    CredentialStore, CredentialVault, DeviceCode, DeviceLogin, KeptCredential, KeptPlace, VaultError, VaultSettings,
+};
+pub use gateway::{
+    CopilotMode, CredentialSpec, Dollars, GatewayOptions, LimitSettings, PriceSettings, UpstreamKind, UpstreamSettings,
+    UpstreamSpec,
+};
+pub use proxy::{ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningProxy};
+
 /// Everything that the binary hands to the command line.
 pub struct Wiring {
     /// Starts a host in this process.
     pub launcher: Arc<dyn HostLauncher>,
+    /// Starts a gateway alone in this process.
+    pub proxies: Arc<dyn ProxyLauncher>,
+    /// Keeps the upstreams' credentials.
+    pub vault: Arc<dyn CredentialVault>,
+    /// Signs in where that is done on a web page.
+    pub device_login: Arc<dyn DeviceLogin>,
     /// The managed installs on offer, one per provider.
     pub installers: Vec<Arc<dyn Installer>>,
     /// Checks of other layers that `doctor` reports beside its own.
@@ -52,12 +71,12 @@ pub struct HostOptions {
     pub token: Option<SecretString>,
     /// Where journal and catalogue live. Exists, is private, and is locked by the caller.
     pub state_dir: PathBuf,
-    /// Who answers the model calls.
-    pub upstream: UpstreamChoice,
-    /// Where the upstream is, if not at its usual address.
-    pub upstream_url: Option<String>,
-    /// The upstream's credential.
-    pub upstream_key: Option<SecretString>,
+    /// Who answers the model calls, and within which limits.
+    pub gateway: GatewayOptions,
+    /// Where the credentials are that somebody logged in with.
+    pub vault: VaultSettings,
+    /// Variables that hold upstreams' credentials; no agent gets them.
+    pub credential_variables: Vec<String>,
     /// Which Claude Code to run.
     pub claude: ClaudeChoice,
     /// How long an agent may take to become ready, if not the usual time.
@@ -86,51 +105,6 @@ pub enum Durability {
     Full,
 }
 
-/// Who answers the model calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UpstreamChoice {
-    /// Anthropic, or any server of its Messages API.
-    #[default]
-    Anthropic,
-    /// GitHub Copilot.
-    Copilot,
-    /// An OpenAI-compatible server.
-    OpenAi,
-    /// The built-in scripted model: offline and deterministic.
-    Scripted,
-}
-
-impl UpstreamChoice {
-    /// All of them, in the order of the help text.
-    pub const ALL: [Self; 4] = [Self::Anthropic, Self::Copilot, Self::OpenAi, Self::Scripted];
-
-    /// The name that settings use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Anthropic => "anthropic",
-            Self::Copilot => "copilot",
-            Self::OpenAi => "openai",
-            Self::Scripted => "scripted",
-        }
-    }
-
-    /// The variable that other tools keep this upstream's credential in.
-    pub fn usual_key_variable(self) -> Option<&'static str> {
-        match self {
-            Self::Anthropic => Some("ANTHROPIC_API_KEY"),
-            Self::Copilot => Some("GITHUB_TOKEN"),
-            Self::OpenAi => Some("OPENAI_API_KEY"),
-            Self::Scripted => None,
-        }
-    }
-}
-
-impl fmt::Display for UpstreamChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
 /// Which Claude Code to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ClaudeChoice {
@@ -149,6 +123,11 @@ pub enum ClaudeChoice {
 pub trait RunningHost: Send + Sync {
     /// Where it listens, with the real port.
     fn local_addr(&self) -> SocketAddr;
+    /// Exchanges upstreams, limits, prices and betas while everything runs; an upstream that is the same stays the same.
+    ///
+    /// # Errors
+    /// If they cannot be used; then nothing has changed.
+    fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError>;
     /// Stops accepting, ends turns as cancelled, flushes, closes agents; returns when nothing is left.
     fn shutdown(&self) -> BoxFuture<'_, ()>;
     /// How many clients are connected now.

@@ -1,0 +1,27 @@
+//! A terminal that does not show what is typed.
+
+use std::io;
+
+use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+
+/// As long as it lives, stdin's terminal does not echo.
+pub(crate) struct Hidden {
+    before: Termios,
+}
+
+impl Hidden {
+    pub(crate) fn start() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut quiet = before.clone();
+        quiet.local_flags.remove(LocalFlags::ECHO | LocalFlags::ECHONL);
+        tcsetattr(io::stdin(), SetArg::TCSAFLUSH, &quiet)?;
+        Ok(Self { before })
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing back.
+        let _gone = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
+    }
+}

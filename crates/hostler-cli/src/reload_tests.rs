@@ -1,0 +1,114 @@
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::*;
+use crate::environment::HostEnvironment;
+
+/// A configuration file and somebody who follows it.
+struct Fixture {
+    _scratch: tempfile::TempDir,
+    path: PathBuf,
+    follower: Follower,
+    applied: Mutex<Vec<GatewayOptions>>,
+}
+
+impl Fixture {
+    fn new(text: &str, bounds: Bounds) -> Self {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("config.toml");
+        std::fs::write(&path, text).unwrap();
+        let environment = HostEnvironment::from_vars([], scratch.path().to_owned(), scratch.path().to_owned());
+        let source = Arc::new(Source::new(Vec::new(), Some(Path::new("config.toml")), &environment));
+        let settings = source.load().unwrap();
+        let follower = Follower::new(&settings, bounds).unwrap();
+        Self { _scratch: scratch, path, follower, applied: Mutex::default() }
+    }
+
+    /// Writes the file and has it read.
+    fn write(&mut self, text: &str) -> Vec<Note> {
+        std::fs::write(&self.path, text).unwrap();
+        self.read()
+    }
+
+    fn read(&mut self) -> Vec<Note> {
+        let (follower, applied) = (&mut self.follower, &self.applied);
+        follower.read(&|options| {
+            if options.upstreams.iter().any(|spec| spec.name == "impossible") {
+                return Err(LaunchError::Other("That is impossible.".to_owned()));
+            }
+            applied.lock().unwrap().push(options);
+            Ok(())
+        })
+    }
+
+    fn applied(&self) -> Vec<String> {
+        let of = |options: &GatewayOptions| {
+            options.upstreams.iter().map(|spec| spec.name.as_str()).collect::<Vec<_>>().join(",")
+        };
+        self.applied.lock().unwrap().iter().map(of).collect()
+    }
+}
+
+const SCRIPTED: &str = "upstream = 'scripted'\n";
+
+#[test]
+fn a_changed_file_is_applied_and_an_unchanged_one_is_not() {
+    let mut fixture = Fixture::new(SCRIPTED, Bounds::default());
+    assert_eq!(fixture.read(), []);
+    let notes = fixture.write(&format!("{SCRIPTED}[upstreams.toy]\nkind = 'scripted'\n"));
+    let text = format!("{} was read anew; upstreams: scripted, toy.", fixture.path.display());
+    assert_eq!(notes, [Note { text, bad: false }]);
+    assert_eq!(fixture.read(), []);
+    assert_eq!(fixture.applied(), ["scripted,toy"]);
+}
+
+#[test]
+fn a_file_with_a_mistake_leaves_everything_as_it_was_and_says_so() {
+    let mut fixture = Fixture::new(SCRIPTED, Bounds::default());
+    for (text, part) in [
+        ("upstream = ", "line 1"),
+        ("upstream = 'acme'", "must be one of"),
+        ("upstream = 'impossible'\n[upstreams.impossible]\nkind = 'scripted'", "That is impossible."),
+    ] {
+        let notes = fixture.write(text);
+        assert!(notes.len() == 1 && notes[0].bad, "{notes:?}");
+        assert!(notes[0].text.contains(part), "{notes:?}");
+        assert!(notes[0].text.ends_with("The configuration stays as it was."), "{notes:?}");
+    }
+    std::fs::remove_file(&fixture.path).unwrap();
+    assert!(fixture.read()[0].text.contains("cannot be read"));
+    assert_eq!(fixture.applied(), Vec::<String>::new());
+    assert_eq!(fixture.write(SCRIPTED), [], "back to what is in force");
+}
+
+#[test]
+fn what_needs_a_restart_is_named_once() {
+    let mut fixture = Fixture::new(SCRIPTED, Bounds::default());
+    let changed = format!("{SCRIPTED}listen = '127.0.0.1:1'\nclaude = 'js'\nmodel = 'm'\n[agent.env]\nA = 'b'");
+    let notes = fixture.write(&changed);
+    let text = "What has changed of agent.env, claude, listen counts from the next start.".to_owned();
+    assert_eq!(notes, [Note { text, bad: true }]);
+    assert_eq!(fixture.read(), []);
+    assert_eq!(fixture.applied(), Vec::<String>::new());
+}
+
+#[test]
+fn a_variable_that_agents_can_see_is_not_taken_for_a_key() {
+    let hidden = vec!["ANTHROPIC_API_KEY", "GITHUB_TOKEN", "OPENAI_API_KEY", "HOSTLER_UPSTREAM_KEY", "OLD"];
+    let bounds = Bounds { hidden: Some(hidden.into_iter().map(str::to_owned).collect()), unlimited: false };
+    let mut fixture = Fixture::new(SCRIPTED, bounds);
+    let table = |variable: &str| format!("{SCRIPTED}[upstreams.w]\nkind = 'anthropic'\nkey-env = '{variable}'");
+    let notes = fixture.write(&table("NEW"));
+    assert!(notes[0].bad && notes[0].text.contains("variable NEW"), "{notes:?}");
+    assert_eq!(fixture.applied(), Vec::<String>::new());
+    fixture.write(&table("OLD"));
+    assert_eq!(fixture.applied(), ["scripted,w"]);
+}
+
+#[test]
+fn limits_are_not_taken_over_where_nothing_is_counted() {
+    let mut fixture = Fixture::new(SCRIPTED, Bounds { hidden: None, unlimited: true });
+    let notes = fixture.write(&format!("{SCRIPTED}[limits]\nday-requests = 1"));
+    assert!(notes[0].bad && notes[0].text.contains("start the proxy again"), "{notes:?}");
+    assert_eq!(fixture.applied(), Vec::<String>::new());
+}

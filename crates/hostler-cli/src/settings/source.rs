@@ -1,0 +1,75 @@
+//! Where the settings are read, and when they are to be read again.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{ConfigFile, Key, Settings, SettingsError, Value, resolve};
+use crate::environment::HostEnvironment;
+
+/// Flags, environment and configuration file: everything that settings come from.
+pub(crate) struct Source {
+    flags: Vec<(Key, Value)>,
+    environment: HostEnvironment,
+    path: PathBuf,
+    /// Whether the user named the file, so that it must be there.
+    named: bool,
+}
+
+/// What tells one content of a file from the next without reading it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    modified: (i64, i64),
+    length: u64,
+    /// A file that was replaced is another one.
+    file: (u64, u64),
+}
+
+impl Source {
+    pub(crate) fn new(flags: Vec<(Key, Value)>, config: Option<&Path>, environment: &HostEnvironment) -> Self {
+        let named = config.or_else(|| environment.var("HOSTLER_CONFIG").map(Path::new));
+        let path = match named {
+            Some(path) => environment.absolute(path),
+            None => environment.xdg_config.join("hostler").join("config.toml"),
+        };
+        Self { flags, environment: environment.clone(), path, named: named.is_some() }
+    }
+
+    /// The configuration file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file as it is now; nothing if it is not there.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        let about = std::fs::metadata(&self.path).ok()?;
+        Some(Stamp {
+            modified: (about.mtime(), about.mtime_nsec()),
+            length: about.len(),
+            file: (about.dev(), about.ino()),
+        })
+    }
+
+    /// Reads the configuration file and resolves all settings.
+    pub(crate) fn load(self: &Arc<Self>) -> Result<Settings, SettingsError> {
+        self.read(self.named)
+    }
+
+    /// The same for a file that was there, or has just appeared.
+    pub(crate) fn load_again(self: &Arc<Self>) -> Result<Settings, SettingsError> {
+        self.read(true)
+    }
+
+    fn read(self: &Arc<Self>, must_exist: bool) -> Result<Settings, SettingsError> {
+        // Taken first: what changes while it is read is then read again.
+        let stamp = self.stamp();
+        let file = match std::fs::read_to_string(&self.path) {
+            Ok(text) => ConfigFile::parse(&text, &self.path)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => ConfigFile::default(),
+            Err(source) => return Err(SettingsError::Unreadable { path: self.path.clone(), source }),
+        };
+        let settings = resolve(self.flags.clone(), &self.environment, file)?;
+        Ok(Settings { source: Some(Arc::clone(self)), stamp, ..settings })
+    }
+}

@@ -1,0 +1,125 @@
+//! Which upstreams there are, which is the default, and where each one's credential comes from.
+
+use url::{Host, Url};
+
+use super::sections::{KeySetting, UpstreamSection, usual};
+use crate::environment::HostEnvironment;
+use crate::ports::{CredentialSpec, UpstreamKind, UpstreamSettings, UpstreamSpec};
+
+/// Our own variable for the default upstream's key.
+pub(crate) const KEY_VARIABLE: &str = "HOSTLER_UPSTREAM_KEY";
+
+/// What was chosen as the default, beside the file's tables.
+pub(super) struct Chosen<'a> {
+    /// A table's name or a kind.
+    pub(super) name: &'a str,
+    /// Where the default upstream is, if it was told apart from its table.
+    pub(super) url: Option<String>,
+}
+
+/// The upstreams, the default first; nothing if there is none of the chosen name.
+///
+/// Says also which settings have no meaning for the chosen one.
+pub(super) fn upstreams(
+    chosen: Chosen<'_>,
+    mut sections: Vec<UpstreamSection>,
+    environment: &HostEnvironment,
+) -> Option<(Vec<UpstreamSpec>, bool)> {
+    let default = match sections.iter().position(|section| section.name == chosen.name) {
+        Some(at) => sections.remove(at),
+        None => implicit(UpstreamKind::named(chosen.name)?),
+    };
+    sections.insert(0, default);
+    let mut url_ignored = false;
+    if let (Some(first), Some(given)) = (sections.first_mut(), chosen.url) {
+        match &mut first.settings {
+            UpstreamSettings::Anthropic { url, .. } | UpstreamSettings::OpenAi { url, .. } => *url = Some(given),
+            UpstreamSettings::Copilot { api_url, .. } => *api_url = Some(given),
+            UpstreamSettings::Scripted => url_ignored = true,
+        }
+    }
+    let specs = sections.into_iter().enumerate().map(|(at, section)| spec(section, at == 0, environment));
+    Some((specs.collect(), url_ignored))
+}
+
+/// An upstream that no table describes.
+fn implicit(kind: UpstreamKind) -> UpstreamSection {
+    UpstreamSection { name: kind.as_str().to_owned(), settings: usual(kind), key: None, elsewhere: false }
+}
+
+/// An upstream that is not configured, as `agents login` takes it by its kind.
+pub(crate) fn unconfigured(kind: UpstreamKind, environment: &HostEnvironment) -> UpstreamSpec {
+    spec(implicit(kind), false, environment)
+}
+
+fn spec(section: UpstreamSection, is_default: bool, environment: &HostEnvironment) -> UpstreamSpec {
+    let credential = credential(&section, is_default, environment);
+    UpstreamSpec { name: section.name, settings: section.settings, credential }
+}
+
+/// Our own variable for the default upstream, then what its table says, then the variable that other tools use, then
+/// where somebody logged in.
+fn credential(section: &UpstreamSection, is_default: bool, environment: &HostEnvironment) -> CredentialSpec {
+    let from = |variable: &str| {
+        let key = environment.var(variable)?.to_string_lossy().into_owned();
+        Some(CredentialSpec::Variable { name: variable.to_owned(), key: key.into() })
+    };
+    // A usual key goes to the usual address, not to one that a table names.
+    let usual = kind_of(section).usual_key_variable().filter(|_| !section.elsewhere);
+    if kind_of(section) == UpstreamKind::Scripted {
+        return CredentialSpec::None;
+    }
+    if let Some(given) = from(KEY_VARIABLE).filter(|_| is_default) {
+        return given;
+    }
+    match &section.key {
+        Some(KeySetting::Variable { name, origin }) => from(name).unwrap_or_else(|| {
+            let sentence =
+                format!("the variable {name} is not set: {origin} says that it holds the key of {}", section.name);
+            CredentialSpec::Missing(sentence)
+        }),
+        Some(KeySetting::File(path)) => CredentialSpec::File(path.clone()),
+        Some(KeySetting::Keyring) => {
+            CredentialSpec::Stored { keyring: true, missing: Some(missing(section, is_default, None)) }
+        }
+        None => usual.and_then(from).unwrap_or_else(|| CredentialSpec::Stored {
+            keyring: false,
+            missing: needs_credential(&section.settings).then(|| missing(section, is_default, usual)),
+        }),
+    }
+}
+
+fn kind_of(section: &UpstreamSection) -> UpstreamKind {
+    match section.settings {
+        UpstreamSettings::Anthropic { .. } => UpstreamKind::Anthropic,
+        UpstreamSettings::Copilot { .. } => UpstreamKind::Copilot,
+        UpstreamSettings::OpenAi { .. } => UpstreamKind::OpenAi,
+        UpstreamSettings::Scripted => UpstreamKind::Scripted,
+    }
+}
+
+/// Servers of one's own may do without; the providers never do.
+fn needs_credential(settings: &UpstreamSettings) -> bool {
+    let is_at = |url: &Option<String>, host: &str| match url {
+        None => true,
+        Some(url) => match Url::parse(url) {
+            Ok(url) => url.host() == Some(Host::Domain(host)),
+            Err(_) => false,
+        },
+    };
+    match settings {
+        UpstreamSettings::Anthropic { url, .. } => is_at(url, "api.anthropic.com"),
+        UpstreamSettings::OpenAi { url, .. } => is_at(url, "api.openai.com"),
+        UpstreamSettings::Copilot { .. } => true,
+        UpstreamSettings::Scripted => false,
+    }
+}
+
+/// What to do about a missing credential.
+fn missing(section: &UpstreamSection, is_default: bool, usual: Option<&str>) -> String {
+    let what = if kind_of(section) == UpstreamKind::Copilot { "GitHub token" } else { "key" };
+    let variables: Vec<&str> = is_default.then_some(KEY_VARIABLE).into_iter().chain(usual).collect();
+    let name = &section.name;
+    let login = format!("there is no {what} for the upstream {name}: run `hostler agents login {name}`");
+    if variables.is_empty() { login } else { format!("{login}, or start Hostler with {}", variables.join(" or ")) }
+}

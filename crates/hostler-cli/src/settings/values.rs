@@ -1,0 +1,59 @@
+//! Texts as what they mean. An error says what the text must be.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use super::{ClaudeChoice, SECONDS};
+use crate::environment::HostEnvironment;
+use crate::ports::{CredentialStore, Durability};
+
+pub(super) fn parse_text(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("not empty".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+pub(super) fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    let expected = || "an address and a port such as 127.0.0.1:8137".to_owned();
+    match text.strip_prefix("localhost:") {
+        Some(port) => port.parse().map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(|_| expected()),
+        None => text.parse().map_err(|_| expected()),
+    }
+}
+
+pub(super) fn parse_durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "normal" => Ok(Durability::Normal),
+        "full" => Ok(Durability::Full),
+        _ => Err("normal or full".to_owned()),
+    }
+}
+
+pub(super) fn parse_url(text: &str) -> Result<String, String> {
+    match url::Url::parse(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
+        _ => Err("an http or https URL".to_owned()),
+    }
+}
+
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| SECONDS.to_owned())
+}
+
+pub(super) fn parse_claude(text: &str, environment: &HostEnvironment) -> ClaudeChoice {
+    match text {
+        "" | "auto" => ClaudeChoice::Auto,
+        "native" => ClaudeChoice::Native,
+        "js" => ClaudeChoice::Js,
+        path => ClaudeChoice::Path(environment.absolute(Path::new(path))),
+    }
+}
+
+pub(super) fn parse_store(text: &str) -> Result<CredentialStore, String> {
+    match text {
+        "auto" => Ok(CredentialStore::Auto),
+        "keyring" => Ok(CredentialStore::Keyring),
+        "file" => Ok(CredentialStore::File),
+        _ => Err("auto, keyring or file".to_owned()),
+    }
+}

@@ -1,0 +1,139 @@
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_cli::{
+    CredentialVault, DeviceCode, DeviceLogin, GatewayOptions, KeptCredential, KeptPlace, LaunchError, ProxyLauncher,
+    ProxyOptions, RunningProxy, UpstreamSpec, VaultError, VaultSettings,
+};
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
+
+/// Starts gateways that only listen, and remembers what it was asked.
+#[derive(Clone, Default)]
+pub(crate) struct FakeProxies {
+    pub(crate) launched: Arc<Mutex<Vec<ProxyOptions>>>,
+    pub(crate) configured: Arc<watch::Sender<Vec<GatewayOptions>>>,
+    pub(crate) shut_down: Arc<Mutex<usize>>,
+}
+
+pub(crate) const NONCE: &str = "0123456789abcdef";
+
+impl ProxyLauncher for FakeProxies {
+    fn launch(&self, options: ProxyOptions) -> BoxFuture<'static, Result<Box<dyn RunningProxy>, LaunchError>> {
+        let this = self.clone();
+        async move {
+            let listener = TcpListener::bind(options.listen).await;
+            let listener = listener.map_err(|error| LaunchError::Other(format!("No: {error}.")))?;
+            let address = listener.local_addr().unwrap();
+            this.launched.lock().unwrap().push(options);
+            Ok(Box::new(FakeProxy { this, address, _listener: listener }) as Box<dyn RunningProxy>)
+        }
+        .boxed()
+    }
+}
+
+struct FakeProxy {
+    this: FakeProxies,
+    address: SocketAddr,
+    _listener: TcpListener,
+}
+
+impl RunningProxy for FakeProxy {
+    fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn nonce(&self) -> SecretString {
+        NONCE.to_owned().into()
+    }
+
+    fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
+        if options.upstreams.iter().any(|spec| spec.name == "impossible") {
+            return Err(LaunchError::Other("That is impossible.".to_owned()));
+        }
+        self.this.configured.send_modify(|all| all.push(options));
+        Ok(())
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, ()> {
+        *self.this.shut_down.lock().unwrap() += 1;
+        async {}.boxed()
+    }
+}
+
+/// Keeps credentials in a map.
+#[derive(Clone, Default)]
+pub(crate) struct FakeVault {
+    pub(crate) kept: Arc<Mutex<BTreeMap<String, String>>>,
+    pub(crate) settings: Arc<Mutex<Vec<VaultSettings>>>,
+    pub(crate) refusal: Option<&'static str>,
+}
+
+impl FakeVault {
+    fn place(&self) -> KeptPlace {
+        KeptPlace::Keyring
+    }
+}
+
+impl CredentialVault for FakeVault {
+    fn keep(
+        &self,
+        vault: VaultSettings,
+        name: String,
+        secret: SecretString,
+    ) -> BoxFuture<'static, Result<KeptCredential, VaultError>> {
+        self.settings.lock().unwrap().push(vault.clone());
+        self.kept.lock().unwrap().insert(name.clone(), secret.expose_secret().to_owned());
+        let kept = match self.refusal {
+            Some(why) => {
+                KeptCredential { place: KeptPlace::File(vault.directory.join(name)), instead: Some(why.to_owned()) }
+            }
+            None => KeptCredential { place: self.place(), instead: None },
+        };
+        async move { Ok(kept) }.boxed()
+    }
+
+    fn forget(&self, _: VaultSettings, name: String) -> BoxFuture<'static, Result<Vec<KeptPlace>, VaultError>> {
+        let was = self.kept.lock().unwrap().remove(&name);
+        let places = was.map(|_| self.place()).into_iter().collect();
+        async move { Ok(places) }.boxed()
+    }
+
+    fn find(
+        &self,
+        _: VaultSettings,
+        name: String,
+        _: bool,
+    ) -> BoxFuture<'static, Result<Option<KeptPlace>, VaultError>> {
+        let found = self.kept.lock().unwrap().contains_key(&name).then(|| self.place());
+        async move { Ok(found) }.boxed()
+    }
+}
+
+/// Signs in when it is told to.
+#[derive(Clone, Default)]
+pub(crate) struct FakeLogin {
+    pub(crate) typed: Arc<Notify>,
+    pub(crate) asked: Arc<Mutex<Vec<UpstreamSpec>>>,
+}
+
+impl DeviceLogin for FakeLogin {
+    fn login(
+        &self,
+        upstream: UpstreamSpec,
+        show: Box<dyn FnOnce(DeviceCode) + Send>,
+    ) -> BoxFuture<'static, Result<SecretString, VaultError>> {
+        self.asked.lock().unwrap().push(upstream);
+        let typed = Arc::clone(&self.typed);
+        async move {
+            show(DeviceCode { code: "ABCD-1234".into(), url: "https://github.example/login".into(), minutes: 15 });
+            typed.notified().await;
+            Ok("gho_planted".to_owned().into())
+        }
+        .boxed()
+    }
+}

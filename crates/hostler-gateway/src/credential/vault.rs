@@ -1,0 +1,326 @@
+//! Credentials that somebody gave us to keep: in the system keyring, or in private files where there is none.
+//!
+//! The directory holds `NAME` with a credential, or `NAME.keyring` without one, which says that the keyring has it. So
+//! the keyring is asked only for what was put there, and a host notices a new credential by looking at a file.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::keyring::Keyring;
+use super::{CredentialError, CredentialSource, FileCredential};
+
+/// How long a call waits for the keyring. It is longer only when a person has to unlock it first; the answer is used by
+/// a later call.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where a credential is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// In the system's keyring.
+    Keyring,
+    /// In this file.
+    File(PathBuf),
+}
+
+/// A credential that was put away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Where it is.
+    pub place: Place,
+    /// Why it is not in the keyring, if it should be.
+    pub instead: Option<String>,
+}
+
+/// Keeps credentials by the names of their upstreams.
+#[derive(Clone)]
+pub struct CredentialVault {
+    directory: PathBuf,
+    keyring: Option<Arc<dyn Keyring>>,
+    files: bool,
+}
+
+impl fmt::Debug for CredentialVault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CredentialVault")
+            .field("directory", &self.directory)
+            .field("keyring", &self.keyring.is_some())
+            .field("files", &self.files)
+            .finish()
+    }
+}
+
+impl CredentialVault {
+    /// Files in this directory, which is made when it is needed.
+    #[must_use]
+    pub fn of_files(directory: PathBuf) -> Self {
+        Self { directory, keyring: None, files: true }
+    }
+
+    /// The keyring, or files where it cannot be used.
+    #[must_use]
+    pub fn with_keyring(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
+        Self { directory, keyring: Some(keyring), files: true }
+    }
+
+    /// The keyring and nothing else.
+    #[must_use]
+    pub fn of_keyring(directory: PathBuf, keyring: Arc<dyn Keyring>) -> Self {
+        Self { directory, keyring: Some(keyring), files: false }
+    }
+
+    /// Puts a credential away, in place of the one that is there. May wait for a person: not for a task.
+    ///
+    /// # Errors
+    /// If there is no place for it.
+    pub fn keep(&self, name: &str, secret: &SecretString) -> Result<Kept, CredentialError> {
+        let (file, marker) = self.files_of(name)?;
+        let instead = match &self.keyring {
+            None => None,
+            Some(keyring) => match keyring.set(name, secret) {
+                Ok(()) => {
+                    self.write(&marker, &SecretString::from("The credential is in the system keyring.\n"))?;
+                    self.remove(&file)?;
+                    return Ok(Kept { place: Place::Keyring, instead: None });
+                }
+                Err(error) if self.files => Some(error.to_string()),
+                Err(error) => return Err(error),
+            },
+        };
+        self.write(&file, secret)?;
+        self.remove(&marker)?;
+        Ok(Kept { place: Place::File(file), instead })
+    }
+
+    /// Removes a credential from wherever it is; gives back where it was. May wait for a person: not for a task.
+    ///
+    /// # Errors
+    /// If it is there and cannot be removed.
+    pub fn forget(&self, name: &str) -> Result<Vec<Place>, CredentialError> {
+        let (file, marker) = self.files_of(name)?;
+        let mut found = Vec::new();
+        if marker.exists() {
+            match &self.keyring {
+                Some(keyring) => {
+                    if keyring.delete(name)? {
+                        found.push(Place::Keyring);
+                    }
+                }
+                None => {
+                    let sentence = format!(
+                        "the credential of {name} is in the system keyring, which the settings do not allow to be used"
+                    );
+                    return Err(CredentialError(sentence));
+                }
+            }
+            self.remove(&marker)?;
+        }
+        if self.remove(&file)? {
+            found.push(Place::File(file));
+        }
+        Ok(found)
+    }
+
+    /// Where a credential was put, without asking the keyring.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<Place> {
+        let (file, marker) = self.files_of(name).ok()?;
+        if file.is_file() { Some(Place::File(file)) } else { marker.is_file().then_some(Place::Keyring) }
+    }
+
+    /// A source that gives what is kept at the moment. `expected` says that the keyring has it, whoever put it there;
+    /// `missing` is what is told where there is nothing.
+    ///
+    /// # Errors
+    /// If the name cannot be one of an upstream.
+    pub fn source(
+        &self,
+        name: &str,
+        expected: bool,
+        missing: Option<String>,
+    ) -> Result<StoredCredential, CredentialError> {
+        let (file, marker) = self.files_of(name)?;
+        Ok(StoredCredential {
+            name: name.to_owned(),
+            file: FileCredential::new(file.clone()),
+            path: file,
+            marker,
+            keyring: self.keyring.clone(),
+            expected,
+            missing,
+            asked: Mutex::new(Asked::Not),
+        })
+    }
+
+    /// The file of a credential, and the one that points to the keyring.
+    fn files_of(&self, name: &str) -> Result<(PathBuf, PathBuf), CredentialError> {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || !name.bytes().all(fits) {
+            return Err(CredentialError(format!("{name:?} is no name for an upstream")));
+        }
+        Ok((self.directory.join(name), self.directory.join(format!("{name}.keyring"))))
+    }
+
+    /// Readers see the old content or the new one, and nobody but the owner sees either.
+    fn write(&self, path: &Path, text: &SecretString) -> Result<(), CredentialError> {
+        let write = || -> io::Result<()> {
+            private_directory(&self.directory)?;
+            let mut file = tempfile::NamedTempFile::new_in(&self.directory)?;
+            file.write_all(text.expose_secret().as_bytes())?;
+            file.as_file().sync_all()?;
+            file.persist(path).map_err(|error| error.error)?;
+            Ok(())
+        };
+        write().map_err(|error| CredentialError(format!("{} cannot be written: {error}", path.display())))
+    }
+
+    /// Removes a file; says whether it was there.
+    fn remove(&self, path: &Path) -> Result<bool, CredentialError> {
+        match std::fs::remove_file(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(CredentialError(format!("{} cannot be removed: {error}", path.display()))),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn private_directory(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    if std::fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn private_directory(path: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(path)
+}
+
+/// A credential of a [`CredentialVault`], as it is now.
+pub struct StoredCredential {
+    name: String,
+    path: PathBuf,
+    file: FileCredential,
+    marker: PathBuf,
+    keyring: Option<Arc<dyn Keyring>>,
+    expected: bool,
+    missing: Option<String>,
+    asked: Mutex<Asked>,
+}
+
+/// What the keyring was asked.
+enum Asked {
+    Not,
+    /// A thread waits for the answer.
+    Waiting(Receiver<Result<Option<SecretString>, CredentialError>>),
+    /// The answer, which is good for as long as nobody has logged in again.
+    Known(Option<SystemTime>, SecretString),
+}
+
+impl StoredCredential {
+    fn ask_keyring(&self, keyring: &Arc<dyn Keyring>) -> Result<Option<SecretString>, CredentialError> {
+        let stamp = std::fs::metadata(&self.marker).and_then(|about| about.modified()).ok();
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = match std::mem::replace(&mut *asked, Asked::Not) {
+            Asked::Known(seen, secret) if seen == stamp => {
+                *asked = Asked::Known(seen, secret.clone());
+                return Ok(Some(secret));
+            }
+            Asked::Waiting(waiting) => waiting,
+            Asked::Known(..) | Asked::Not => ask(Arc::clone(keyring), self.name.clone())?,
+        };
+        match off_the_tasks(|| waiting.recv_timeout(PATIENCE)) {
+            Ok(Ok(Some(secret))) => {
+                *asked = Asked::Known(stamp, secret.clone());
+                Ok(Some(secret))
+            }
+            Ok(Ok(None)) => self.nothing(),
+            Ok(Err(error)) => Err(error),
+            Err(RecvTimeoutError::Timeout) => {
+                *asked = Asked::Waiting(waiting);
+                Err(CredentialError("the system keyring does not answer; it may have to be unlocked".to_owned()))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(CredentialError("the system keyring could not be asked".to_owned()))
+            }
+        }
+    }
+
+    fn nothing(&self) -> Result<Option<SecretString>, CredentialError> {
+        match &self.missing {
+            Some(sentence) => Err(CredentialError(sentence.clone())),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The keyring's library waits by blocking, and may wait for a person.
+fn ask(
+    keyring: Arc<dyn Keyring>,
+    name: String,
+) -> Result<Receiver<Result<Option<SecretString>, CredentialError>>, CredentialError> {
+    let (answer, waiting) = sync_channel(1);
+    let asking = move || {
+        // Nobody may be interested any more.
+        let _ = answer.send(keyring.get(&name));
+    };
+    let thread = std::thread::Builder::new().name("keyring".to_owned()).spawn(asking);
+    thread.map_err(|error| CredentialError(format!("the system keyring could not be asked: {error}")))?;
+    Ok(waiting)
+}
+
+/// Waits without holding up the tasks of this thread, where there are other threads to run them.
+fn off_the_tasks<T>(wait: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(wait),
+        _ => wait(),
+    }
+}
+
+impl CredentialSource for StoredCredential {
+    fn current(&self) -> Result<Option<SecretString>, CredentialError> {
+        if self.path.exists() {
+            return self.file.current();
+        }
+        if !self.expected && !self.marker.exists() {
+            return self.nothing();
+        }
+        match &self.keyring {
+            Some(keyring) => self.ask_keyring(keyring),
+            None => {
+                let sentence = format!(
+                    "the credential of {} is in the system keyring, which the settings do not allow to be used",
+                    self.name
+                );
+                Err(CredentialError(sentence))
+            }
+        }
+    }
+
+    fn refused(&self) {
+        self.file.refused();
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*asked, Asked::Known(..)) {
+            *asked = Asked::Not;
+        }
+    }
+}
+
+impl fmt::Debug for StoredCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredCredential").field("name", &self.name).field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "vault_tests.rs"]
+mod tests;

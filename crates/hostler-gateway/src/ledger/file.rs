@@ -1,0 +1,322 @@
+//! The ledger's file: one JSON object per line. The first line says the version; each later one holds the totals of a
+//! session or of a day and replaces all earlier ones of it.
+
+use std::borrow::Cow;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use jiff::civil::Date;
+use serde::{Deserialize, Serialize};
+
+use super::{LedgerError, Rows, SessionRow, ledger_path};
+use crate::dollars::Dollars;
+use crate::usage::UsageTotals;
+
+/// The version that this code writes and the only one that it reads.
+const VERSION: u32 = 1;
+/// Longer lines are none of ours.
+const MAX_LINE: u64 = 64 * 1024;
+/// Readable by its owner alone: the names of sessions are nobody else's business.
+const MODE: u32 = 0o600;
+
+#[derive(Serialize, Deserialize)]
+struct Header {
+    #[serde(rename = "hostlerLedger")]
+    version: u32,
+}
+
+/// A line. Names and numbers only: nothing that was said, and no credential, has a place in it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    session: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    day: Option<Date>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    forgotten: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    guest: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last: Option<Date>,
+    #[serde(default)]
+    requests: u64,
+    #[serde(default)]
+    input: u64,
+    #[serde(default)]
+    output: u64,
+    #[serde(default)]
+    cache_read: u64,
+    #[serde(default)]
+    cache_write: u64,
+    #[serde(default)]
+    nanodollars: u64,
+    #[serde(default)]
+    unpriced: u64,
+}
+
+impl<'a> Line<'a> {
+    fn new(totals: &UsageTotals) -> Self {
+        Self {
+            session: None,
+            day: None,
+            forgotten: false,
+            guest: false,
+            last: None,
+            requests: totals.requests,
+            input: totals.input_tokens,
+            output: totals.output_tokens,
+            cache_read: totals.cache_read_tokens,
+            cache_write: totals.cache_write_tokens,
+            nanodollars: totals.dollars.nanos(),
+            unpriced: totals.unpriced_tokens,
+        }
+    }
+
+    fn of_session(session: &'a str, row: Option<&SessionRow>) -> Self {
+        let line = Self::new(&row.map(|row| row.totals).unwrap_or_default());
+        Self {
+            session: Some(session.into()),
+            forgotten: row.is_none(),
+            guest: row.is_some_and(|row| row.guest),
+            last: row.map(|row| row.last),
+            ..line
+        }
+    }
+
+    fn of_day(day: Date, totals: &UsageTotals) -> Self {
+        Self { day: Some(day), ..Self::new(totals) }
+    }
+
+    fn totals(&self) -> UsageTotals {
+        UsageTotals {
+            requests: self.requests,
+            input_tokens: self.input,
+            output_tokens: self.output,
+            cache_read_tokens: self.cache_read,
+            cache_write_tokens: self.cache_write,
+            dollars: Dollars::from_nanos(self.nanodollars),
+            unpriced_tokens: self.unpriced,
+        }
+    }
+
+    /// Puts the line's totals in the place of earlier ones; `false` if it speaks of nothing that is known.
+    fn replace(&self, rows: &mut Rows) -> bool {
+        let totals = self.totals();
+        match (self.session.as_deref(), self.day) {
+            (Some(session), None) if self.forgotten => drop(rows.sessions.remove(session)),
+            (Some(session), None) => {
+                let row = SessionRow { totals, guest: self.guest, last: self.last.unwrap_or_default() };
+                rows.sessions.insert(session.into(), row);
+            }
+            (None, Some(day)) => drop(rows.days.insert(day, totals)),
+            (None, None) | (Some(_), Some(_)) => return false,
+        }
+        true
+    }
+}
+
+/// Lines on their way to the file.
+#[derive(Default)]
+pub(super) struct Lines(Vec<u8>);
+
+impl Lines {
+    /// The lines of everything there is.
+    fn all(rows: &Rows) -> io::Result<Self> {
+        let mut lines = Self::default();
+        lines.push(&Header { version: VERSION })?;
+        for (session, row) in &rows.sessions {
+            lines.session(session, Some(row))?;
+        }
+        for (day, totals) in &rows.days {
+            lines.day(*day, totals)?;
+        }
+        Ok(lines)
+    }
+
+    /// A session's totals, or that it was forgotten.
+    pub(super) fn session(&mut self, session: &str, row: Option<&SessionRow>) -> io::Result<()> {
+        self.push(&Line::of_session(session, row))
+    }
+
+    /// A day's totals.
+    pub(super) fn day(&mut self, day: Date, totals: &UsageTotals) -> io::Result<()> {
+        self.push(&Line::of_day(day, totals))
+    }
+
+    fn push(&mut self, line: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.0, line)?;
+        self.0.push(b'\n');
+        Ok(())
+    }
+}
+
+/// The file and its lock.
+#[derive(Debug)]
+pub(super) struct LedgerFile {
+    path: PathBuf,
+    /// Open while all goes well; after a failure it is opened anew, since the disk under it may be another one.
+    file: Option<File>,
+    length: u64,
+    /// The file may end in half a line, which the next one must not be joined to.
+    torn: bool,
+    growth: u64,
+    /// The length at which it is written anew.
+    compact_at: u64,
+    /// Beside the file, because the file itself is replaced.
+    _lock: File,
+}
+
+impl LedgerFile {
+    /// Locks the directory's ledger, reads it and shortens it.
+    pub(super) fn open(dir: &Path, growth: u64) -> Result<(Self, Rows), LedgerError> {
+        let lock = lock(dir)?;
+        let path = ledger_path(dir);
+        let read = read(&path)?;
+        if read.damaged > 0 {
+            tracing::warn!(path = %path.display(), lines = read.damaged, "lines of the ledger could not be read");
+        }
+        let mut file = Self { path, file: None, length: 0, torn: true, growth, compact_at: growth, _lock: lock };
+        if read.length > 0
+            && let Err(error) = file.compact(&read.rows)
+        {
+            tracing::warn!(path = %file.path.display(), %error, "the ledger could not be shortened");
+        }
+        Ok((file, read.rows))
+    }
+
+    /// Appends lines by a single write.
+    pub(super) fn append(&mut self, lines: &Lines) -> io::Result<()> {
+        let written = self.try_append(lines);
+        if written.is_err() {
+            self.reopen_at_next_write();
+        }
+        written
+    }
+
+    /// Nobody knows how the file ends now, or whether it is still the same.
+    pub(super) fn reopen_at_next_write(&mut self) {
+        (self.file, self.torn) = (None, true);
+    }
+
+    fn try_append(&mut self, lines: &Lines) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let file = OpenOptions::new().append(true).create(true).mode(MODE).open(&self.path)?;
+                self.length = file.metadata()?.len();
+                file
+            }
+        };
+        let mut bytes = Vec::with_capacity(lines.0.len() + 32);
+        if self.length == 0 {
+            let mut header = Lines::default();
+            header.push(&Header { version: VERSION })?;
+            bytes.append(&mut header.0);
+        } else if self.torn {
+            bytes.push(b'\n');
+        }
+        bytes.extend_from_slice(&lines.0);
+        // The half line that a full disk leaves behind is skipped by readers.
+        file.write_all(&bytes)?;
+        self.length += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        (self.file, self.torn) = (Some(file), false);
+        Ok(())
+    }
+
+    /// Whether the file has grown enough to be written anew.
+    pub(super) fn is_long(&self) -> bool {
+        self.length >= self.compact_at
+    }
+
+    /// Replaces the file by one that holds each total once. After a failure the old one stays in use.
+    pub(super) fn compact(&mut self, rows: &Rows) -> io::Result<()> {
+        // Whatever happens, the next attempt is not before the file has grown again.
+        self.compact_at = self.length.saturating_mul(2).max(self.length.saturating_add(self.growth));
+        let new = self.path.with_extension("jsonl.new");
+        let replaced = replace(&new, &self.path, rows);
+        if replaced.is_err() {
+            let _ = fs::remove_file(&new);
+        }
+        let (file, length) = replaced?;
+        self.compact_at = length.saturating_mul(2).max(length.saturating_add(self.growth));
+        (self.file, self.length, self.torn) = (Some(file), length, false);
+        Ok(())
+    }
+}
+
+/// Writes a new file, makes sure that it is on the disk, and puts it in the place of the old one.
+fn replace(new: &Path, path: &Path, rows: &Rows) -> io::Result<(File, u64)> {
+    let lines = Lines::all(rows)?;
+    match fs::remove_file(new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().append(true).create_new(true).mode(MODE).open(new)?;
+    file.write_all(&lines.0)?;
+    file.sync_all()?;
+    fs::rename(new, path)?;
+    if let Some(dir) = path.parent() {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok((file, u64::try_from(lines.0.len()).unwrap_or(u64::MAX)))
+}
+
+fn lock(dir: &Path) -> Result<File, LedgerError> {
+    let path = dir.join("ledger.lock");
+    let io = |source| LedgerError::Io { path: path.clone(), source };
+    fs::create_dir_all(dir).map_err(io)?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(MODE).open(&path).map_err(io)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LedgerError::Locked(dir.to_owned())),
+        Err(TryLockError::Error(source)) => Err(io(source)),
+    }
+}
+
+/// What a file held.
+#[derive(Default)]
+struct Contents {
+    rows: Rows,
+    length: u64,
+    /// Whole lines that mean nothing.
+    damaged: usize,
+}
+
+fn read(path: &Path) -> Result<Contents, LedgerError> {
+    let io = |source| LedgerError::Io { path: path.to_owned(), source };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
+        Err(error) => return Err(io(error)),
+    };
+    let metadata = file.metadata().map_err(io)?;
+    if !metadata.is_file() {
+        return Err(io(io::Error::other("it is not an ordinary file")));
+    }
+    let mut read = Contents { length: metadata.len(), ..Contents::default() };
+    let mut reader = BufReader::new(file);
+    let (mut line, mut long) = (Vec::new(), false);
+    loop {
+        line.clear();
+        let count = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).map_err(io)?;
+        let whole = line.pop_if(|byte| *byte == b'\n').is_some();
+        match (count, whole) {
+            // The end; a last line without its end was torn when the process died, and is older than the truth anyway.
+            (0, _) => return Ok(read),
+            (_, false) => long = true,
+            (_, true) if std::mem::take(&mut long) => read.damaged += 1,
+            (_, true) if line.is_empty() => {}
+            (_, true) => match serde_json::from_slice::<Line<'_>>(&line) {
+                Ok(total) if total.replace(&mut read.rows) => {}
+                _ => match serde_json::from_slice::<Header>(&line) {
+                    Ok(header) if header.version > VERSION => return Err(LedgerError::TooNew(path.to_owned())),
+                    Ok(_) => {}
+                    Err(_) => read.damaged += 1,
+                },
+            },
+        }
+    }
+}

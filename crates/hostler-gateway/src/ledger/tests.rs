@@ -1,0 +1,365 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use jiff::ToSpan;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::dollars::Dollars;
+
+fn totals(number: u64) -> UsageTotals {
+    UsageTotals {
+        requests: 1,
+        input_tokens: number,
+        output_tokens: 2 * number,
+        cache_read_tokens: 3 * number,
+        cache_write_tokens: 4 * number,
+        dollars: Dollars::from_nanos(5 * number),
+        unpriced_tokens: 6 * number,
+    }
+}
+
+fn times(count: u64, change: &UsageTotals) -> UsageTotals {
+    let mut sum = UsageTotals::default();
+    (0..count).for_each(|_| sum.add(change));
+    sum
+}
+
+fn named(session: &str) -> AccountName {
+    AccountName { session: session.into(), guest: false }
+}
+
+fn open(dir: &TempDir) -> Ledger {
+    Ledger::open(options(dir)).unwrap()
+}
+
+fn options(dir: &TempDir) -> LedgerOptions {
+    LedgerOptions { retry: Duration::from_millis(5), ..LedgerOptions::new(Some(dir.path().to_owned())) }
+}
+
+/// A clock that shows the time that the test says.
+fn clock(time: &Arc<Mutex<Timestamp>>) -> Clock {
+    let time = Arc::clone(time);
+    Arc::new(move || *time.lock().unwrap())
+}
+
+fn text(dir: &TempDir) -> String {
+    fs::read_to_string(ledger_path(dir.path())).unwrap()
+}
+
+#[test]
+fn totals_are_there_again_after_a_restart() {
+    let dir = TempDir::new().unwrap();
+    let ledger = open(&dir);
+    ledger.add(&named("one"), &totals(1));
+    assert_eq!(ledger.add(&named("one"), &totals(1)), times(2, &totals(1)));
+    ledger.add(&named("two"), &totals(7));
+    drop(ledger);
+
+    let ledger = open(&dir);
+    assert_eq!(ledger.session("one"), times(2, &totals(1)));
+    assert_eq!(ledger.session("two"), totals(7));
+    assert_eq!(ledger.session("three"), UsageTotals::default());
+    assert_eq!(ledger.today().requests, 3);
+}
+
+#[test]
+fn without_a_directory_it_counts_in_memory() {
+    let ledger = Ledger::open(LedgerOptions::new(None)).unwrap();
+    ledger.add(&named("one"), &totals(3));
+    assert_eq!((ledger.session("one"), ledger.today()), (totals(3), totals(3)));
+    assert!(ledger.books.lock().unwritten.sessions.is_empty());
+}
+
+#[test]
+fn a_forgotten_session_is_gone_and_its_day_is_not() {
+    let dir = TempDir::new().unwrap();
+    let ledger = open(&dir);
+    ledger.add(&named("one"), &totals(1));
+    ledger.forget("one");
+    ledger.add_to_day(&totals(1));
+    drop(ledger);
+    for _ in 0..2 {
+        let ledger = open(&dir);
+        assert_eq!(ledger.session("one"), UsageTotals::default());
+        assert_eq!(ledger.today(), times(2, &totals(1)));
+    }
+    assert!(!text(&dir).contains("one"));
+}
+
+#[test]
+fn the_file_is_for_its_owner_alone() {
+    let dir = TempDir::new().unwrap();
+    for _ in 0..2 {
+        open(&dir).add(&named("one"), &totals(1));
+        for file in fs::read_dir(dir.path()).unwrap() {
+            let file = file.unwrap();
+            assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.path());
+        }
+    }
+}
+
+#[test]
+fn two_ledgers_do_not_share_a_directory() {
+    let dir = TempDir::new().unwrap();
+    let first = open(&dir);
+    let refused = Ledger::open(options(&dir)).unwrap_err();
+    assert!(matches!(&refused, LedgerError::Locked(path) if path == dir.path()), "{refused}");
+    assert!(refused.to_string().contains("another gateway"));
+    drop(first);
+    open(&dir);
+}
+
+#[test]
+fn a_torn_last_line_costs_that_line_only() {
+    let dir = TempDir::new().unwrap();
+    open(&dir).add(&named("one"), &totals(1));
+    let whole = text(&dir);
+    let line = r#"{"session":"one","requests":77,"input":1}"#;
+    for cut in 0..line.len() {
+        fs::write(ledger_path(dir.path()), format!("{whole}{}", line.get(..cut).unwrap())).unwrap();
+        let ledger = open(&dir);
+        assert_eq!(ledger.session("one"), totals(1), "cut at {cut}");
+        ledger.add(&named("two"), &totals(2));
+        drop(ledger);
+        assert_eq!(open(&dir).session("two"), totals(2), "cut at {cut}");
+    }
+}
+
+#[test]
+fn lines_that_mean_nothing_are_skipped() {
+    let dir = TempDir::new().unwrap();
+    open(&dir).add(&named("one"), &totals(1));
+    let mut damaged = text(&dir).into_bytes();
+    damaged.extend_from_slice(b"\0\0\0\0\n\xff\xfe\n[]\n{}\n{\"session\":5}\n{\"day\":\"never\"}\n\n");
+    damaged.extend_from_slice(format!("{{\"session\":\"{}\"}}\n", "x".repeat(200_000)).as_bytes());
+    damaged.extend_from_slice(b"{\"session\":\"late\",\"requests\":4,\"added\":{\"later\":true}}\n");
+    fs::write(ledger_path(dir.path()), damaged).unwrap();
+    let ledger = open(&dir);
+    assert_eq!(ledger.session("one"), totals(1));
+    assert_eq!(ledger.session("late").requests, 4);
+    assert_eq!(ledger.books.lock().rows.sessions.len(), 2);
+}
+
+#[test]
+fn a_file_of_a_later_version_is_left_alone() {
+    let dir = TempDir::new().unwrap();
+    let later = "{\"hostlerLedger\":2}\n{\"session\":\"one\",\"requests\":4}\n";
+    fs::write(ledger_path(dir.path()), later).unwrap();
+    let refused = Ledger::open(options(&dir)).unwrap_err();
+    assert!(matches!(refused, LedgerError::TooNew(_)), "{refused}");
+    assert_eq!(text(&dir), later);
+}
+
+#[test]
+fn old_days_and_old_guests_are_dropped_and_old_sessions_are_not() {
+    let dir = TempDir::new().unwrap();
+    let time = Arc::new(Mutex::new("2026-01-31T23:59:59Z".parse::<Timestamp>().unwrap()));
+    let ledger = Ledger::open(LedgerOptions { clock: clock(&time), ..options(&dir) }).unwrap();
+    let guest = AccountName { session: "guest".into(), guest: true };
+    ledger.add(&guest, &totals(1));
+    ledger.add(&named("session"), &totals(1));
+    assert_eq!(ledger.until_tomorrow(), Duration::from_secs(1));
+    let pass = |days: i64| {
+        let mut time = time.lock().unwrap();
+        *time = time.checked_add((24 * days).hours()).unwrap();
+    };
+    pass(62);
+    ledger.add(&named("session"), &totals(1));
+    assert_eq!(ledger.books.lock().rows.days.len(), 2);
+    assert_eq!(ledger.session("guest"), totals(1));
+    assert_eq!(ledger.today(), totals(1));
+    pass(1);
+    ledger.add(&named("session"), &totals(1));
+    assert_eq!(ledger.books.lock().rows.days.len(), 2);
+    assert_eq!(ledger.session("guest"), UsageTotals::default());
+    drop(ledger);
+    pass(1_000);
+    let ledger = Ledger::open(LedgerOptions { clock: clock(&time), ..options(&dir) }).unwrap();
+    assert!(ledger.books.lock().rows.days.is_empty());
+    assert_eq!(ledger.session("session"), times(3, &totals(1)));
+}
+
+#[test]
+fn guests_share_a_row_when_there_are_too_many() {
+    let ledger = Ledger::open(LedgerOptions::new(None)).unwrap();
+    for number in 0..MAX_GUESTS + 5 {
+        let session = ledger.guest(&number.to_string());
+        ledger.add(&AccountName { session, guest: true }, &totals(1));
+    }
+    assert_eq!(&*ledger.guest("7"), "7");
+    assert_eq!(ledger.session(OTHER_GUESTS).requests, 5);
+    assert_eq!(ledger.books.lock().rows.sessions.len(), MAX_GUESTS + 1);
+    let other = Ledger::open(LedgerOptions::new(None)).unwrap();
+    assert_eq!(&*other.guest(&"x".repeat(257)), OTHER_GUESTS);
+}
+
+#[test]
+fn the_file_does_not_grow_without_end() {
+    let dir = TempDir::new().unwrap();
+    let ledger = Ledger::open(LedgerOptions { growth: 2_000, ..options(&dir) }).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for _ in 0..200 {
+        ledger.add(&named("one"), &totals(1));
+        runtime.block_on(ledger.written());
+        assert!(text(&dir).len() < 4_000);
+    }
+    drop(ledger);
+    assert_eq!(open(&dir).session("one"), times(200, &totals(1)));
+}
+
+#[tokio::test]
+async fn a_full_disk_delays_the_file_and_not_the_counting() {
+    let dir = TempDir::new().unwrap();
+    let ledger = open(&dir);
+    // Writing there fails as on a full disk.
+    symlink("/dev/full", ledger_path(dir.path())).unwrap();
+    let mut written = ledger.books.written.subscribe();
+    for failures in 1..=3 {
+        ledger.add(&named("one"), &totals(1));
+        written.wait_for(|written| written.failures >= failures).await.unwrap();
+    }
+    assert_eq!(ledger.session("one"), times(3, &totals(1)));
+    assert_eq!(written.borrow().version, 0);
+    fs::remove_file(ledger_path(dir.path())).unwrap();
+    ledger.written().await;
+    drop(ledger);
+    assert_eq!(open(&dir).session("one"), times(3, &totals(1)));
+}
+
+#[test]
+fn a_disk_that_stays_full_does_not_keep_the_ledger_from_closing() {
+    let dir = TempDir::new().unwrap();
+    let ledger = open(&dir);
+    symlink("/dev/full", ledger_path(dir.path())).unwrap();
+    ledger.add(&named("one"), &totals(1));
+    ledger.close();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(ledger.written());
+    assert!(!ledger.is_open());
+}
+
+#[test]
+fn half_a_line_that_a_full_disk_left_behind_does_not_spoil_the_next() {
+    let dir = TempDir::new().unwrap();
+    let path = ledger_path(dir.path());
+    let lines = |session: &str, number| {
+        let mut lines = file::Lines::default();
+        lines.session(session, Some(&SessionRow { totals: totals(number), ..SessionRow::default() })).unwrap();
+        lines
+    };
+    let (mut file, _) = LedgerFile::open(dir.path(), 1_000_000).unwrap();
+    file.append(&lines("one", 1)).unwrap();
+    // The disk fills up: half a line gets through, and the rest fails.
+    let whole = fs::read(&path).unwrap();
+    file.reopen_at_next_write();
+    fs::remove_file(&path).unwrap();
+    symlink("/dev/full", &path).unwrap();
+    file.append(&lines("two", 2)).unwrap_err();
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, [&whole[..], b"{\"session\":\"tw"].concat()).unwrap();
+    file.append(&lines("two", 2)).unwrap();
+    drop(file);
+    let ledger = open(&dir);
+    assert_eq!((ledger.session("one"), ledger.session("two")), (totals(1), totals(2)));
+}
+
+/// What may happen to a ledger.
+#[derive(Debug, Clone)]
+enum Step {
+    Add(u8, u64),
+    Forget(u8),
+    NextDay,
+    Restart,
+    /// The process dies in the middle of a write.
+    Tear(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..4_u8, 0..1_000_u64).prop_map(|(session, number)| Step::Add(session, number)),
+        1 => (0..4_u8).prop_map(Step::Forget),
+        1 => Just(Step::NextDay),
+        1 => Just(Step::Restart),
+        1 => (0..40_usize).prop_map(Step::Tear),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn totals_are_the_sum_of_all_changes_whatever_happens(steps in prop::collection::vec(step(), 1..60)) {
+        let dir = TempDir::new().unwrap();
+        let time = Arc::new(Mutex::new("2026-06-01T12:00:00Z".parse::<Timestamp>().unwrap()));
+        let reopen = || Ledger::open(LedgerOptions { clock: clock(&time), growth: 1_500, ..options(&dir) }).unwrap();
+        let mut ledger = reopen();
+        let mut sessions: HashMap<String, UsageTotals> = HashMap::new();
+        let mut today = UsageTotals::default();
+        for step in steps {
+            match step {
+                Step::Add(session, number) => {
+                    let session = format!("session {session}");
+                    let expected = sessions.entry(session.clone()).or_default();
+                    expected.add(&totals(number));
+                    today.add(&totals(number));
+                    prop_assert_eq!(ledger.add(&named(&session), &totals(number)), *expected);
+                }
+                Step::Forget(session) => {
+                    let session = format!("session {session}");
+                    sessions.remove(&session);
+                    ledger.forget(&session);
+                }
+                Step::NextDay => {
+                    let mut time = time.lock().unwrap();
+                    *time = time.checked_add(24.hours()).unwrap();
+                    today = UsageTotals::default();
+                }
+                Step::Restart => {
+                    drop(ledger);
+                    ledger = reopen();
+                }
+                Step::Tear(length) => {
+                    drop(ledger);
+                    let path = ledger_path(dir.path());
+                    if let Ok(mut bytes) = fs::read(&path) {
+                        let line = br#"{"session":"session 1","requests":999999,"input":5}"#;
+                        bytes.extend_from_slice(&line[..length]);
+                        fs::write(&path, bytes).unwrap();
+                    }
+                    ledger = reopen();
+                }
+            }
+            prop_assert_eq!(ledger.today(), today);
+        }
+        drop(ledger);
+        let ledger = reopen();
+        prop_assert_eq!(ledger.today(), today);
+        let kept: HashMap<String, UsageTotals> =
+            ledger.books.lock().rows.sessions.iter().map(|(name, row)| (name.to_string(), row.totals)).collect();
+        prop_assert_eq!(kept, sessions);
+    }
+}
+
+#[test]
+fn many_threads_lose_nothing() {
+    let dir = TempDir::new().unwrap();
+    let ledger = Ledger::open(LedgerOptions { growth: 2_000, ..options(&dir) }).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let ledger = &ledger;
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    ledger.add(&named("shared"), &totals(1));
+                    ledger.add(&named(&format!("thread {thread}")), &totals(2));
+                }
+            });
+        }
+    });
+    drop(ledger);
+    let ledger = open(&dir);
+    assert_eq!(ledger.session("shared"), times(2_000, &totals(1)));
+    assert_eq!(ledger.session("thread 3"), times(500, &totals(2)));
+    assert_eq!(ledger.today().requests, 4_000);
+}

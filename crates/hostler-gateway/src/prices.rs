@@ -1,0 +1,221 @@
+//! What tokens cost: a list of model ids with prices, of which the configuration may replace any.
+//!
+//! The bundled list holds the public prices per token of the Messages API. What an upstream charges beside them (web
+//! searches, long prompts at a higher rate, subscriptions) is not in it.
+
+use crate::dollars::Dollars;
+use crate::usage::TokenCounts;
+
+/// Tokens that a price is for.
+const MILLION: u128 = 1_000_000;
+
+/// The prices of one model, each for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Price {
+    /// Read without a cache.
+    pub input: Dollars,
+    /// Written by the model.
+    pub output: Dollars,
+    /// Read from the prompt cache.
+    pub cache_read: Dollars,
+    /// Written to the prompt cache for five minutes.
+    pub cache_write: Dollars,
+    /// Written to the prompt cache for an hour.
+    pub cache_write_hour: Dollars,
+}
+
+impl Price {
+    /// The usual ratios: reading from the cache costs a tenth of the input, writing to it 5/4 and for an hour twice.
+    #[must_use]
+    pub const fn new(input: Dollars, output: Dollars) -> Self {
+        let nanos = input.nanos();
+        Self {
+            input,
+            output,
+            cache_read: Dollars::from_nanos(nanos / 10),
+            cache_write: Dollars::from_nanos(nanos.saturating_add(nanos / 4)),
+            cache_write_hour: Dollars::from_nanos(nanos.saturating_mul(2)),
+        }
+    }
+
+    /// What these tokens cost together; `hour` of those written to the cache are kept for an hour. Rounded down once for all of them, so a growing answer is charged by the
+    /// difference of two costs and not by the cost of differences.
+    pub(crate) fn cost(&self, tokens: TokenCounts, hour: u64) -> Dollars {
+        let hour = hour.min(tokens.cache_write);
+        let sum: u128 = [
+            (self.input, tokens.input),
+            (self.output, tokens.output),
+            (self.cache_read, tokens.cache_read),
+            (self.cache_write, tokens.cache_write - hour),
+            (self.cache_write_hour, hour),
+        ]
+        .into_iter()
+        .map(|(price, count)| u128::from(price.nanos()) * u128::from(count))
+        .fold(0, u128::saturating_add);
+        Dollars::from_nanos(u64::try_from(sum / MILLION).unwrap_or(u64::MAX))
+    }
+}
+
+/// Why a pattern was not taken into the list.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} names no models; write a model id, or the beginning of one and a * at its end")]
+pub struct BadPattern(String);
+
+/// Which model costs what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prices {
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// Set by the configuration, which beats the bundled list.
+    own: bool,
+    /// The id stands for itself alone, not for all ids that begin with it.
+    exact: bool,
+    id: String,
+    price: Price,
+}
+
+/// The bundled list: input and output in cents per million tokens. Models that are not in it have no price.
+const BUNDLED: [(&str, u64, u64); 12] = [
+    ("claude-opus-4-6*", 500, 2_500),
+    ("claude-opus-4-5*", 500, 2_500),
+    ("claude-opus-4-1*", 1_500, 7_500),
+    ("claude-opus-4-0", 1_500, 7_500),
+    ("claude-opus-4-2025*", 1_500, 7_500),
+    ("claude-opus-4", 1_500, 7_500),
+    ("claude-3-opus*", 1_500, 7_500),
+    ("claude-sonnet-4*", 300, 1_500),
+    ("claude-3-7-sonnet*", 300, 1_500),
+    ("claude-3-5-sonnet*", 300, 1_500),
+    ("claude-haiku-4-5*", 100, 500),
+    ("claude-3-5-haiku*", 80, 400),
+];
+
+impl Prices {
+    /// The public prices of the models that this version knows.
+    #[must_use]
+    pub fn bundled() -> Self {
+        let entry = |(pattern, input, output): (&str, u64, u64)| {
+            let (id, exact) = pattern.strip_suffix('*').map_or((pattern, true), |id| (id, false));
+            let price = Price::new(Dollars::from_cents(input), Dollars::from_cents(output));
+            Entry { own: false, exact, id: id.to_owned(), price }
+        };
+        Self { entries: BUNDLED.into_iter().map(entry).collect() }
+    }
+
+    /// Adds a price that beats the bundled ones. `pattern` is a model id, or the beginning of one and a `*`.
+    ///
+    /// # Errors
+    /// If the pattern is empty or has a `*` anywhere but at its end.
+    pub fn with(mut self, pattern: &str, price: Price) -> Result<Self, BadPattern> {
+        let (id, exact) = pattern.strip_suffix('*').map_or((pattern, true), |id| (id, false));
+        if pattern.trim().is_empty() || id.contains('*') {
+            return Err(BadPattern(pattern.to_owned()));
+        }
+        let id = plain(id);
+        self.entries.retain(|entry| !(entry.own && entry.exact == exact && entry.id == id));
+        self.entries.push(Entry { own: true, exact, id, price });
+        Ok(self)
+    }
+
+    /// The price of a model. The configuration beats the bundled list, a whole id beats a beginning, and of two
+    /// beginnings the longer one wins.
+    #[must_use]
+    pub fn of(&self, model: &str) -> Option<Price> {
+        let model = plain(model);
+        let named = |entry: &&Entry| if entry.exact { entry.id == model } else { model.starts_with(&entry.id) };
+        let best = self.entries.iter().filter(named).max_by_key(|entry| (entry.own, entry.exact, entry.id.len()));
+        best.map(|entry| entry.price)
+    }
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self::bundled()
+    }
+}
+
+/// Agents write `claude-sonnet-4-5`, some upstreams `claude-sonnet-4.5`: for prices they are the same.
+fn plain(id: &str) -> String {
+    id.trim().to_ascii_lowercase().replace('.', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cents(input: u64, output: u64) -> Price {
+        Price::new(Dollars::from_cents(input), Dollars::from_cents(output))
+    }
+
+    #[test]
+    fn the_bundled_prices() {
+        for (model, price) in [
+            ("claude-sonnet-4-5", Some(cents(300, 1_500))),
+            ("claude-sonnet-4.5", Some(cents(300, 1_500))),
+            ("claude-sonnet-4-5-20250929", Some(cents(300, 1_500))),
+            ("claude-sonnet-4-20250514", Some(cents(300, 1_500))),
+            ("claude-opus-4-5-20251101", Some(cents(500, 2_500))),
+            ("claude-opus-4.5", Some(cents(500, 2_500))),
+            ("claude-opus-4-20250514", Some(cents(1_500, 7_500))),
+            ("claude-opus-4-1-20250805", Some(cents(1_500, 7_500))),
+            ("claude-haiku-4-5-20251001", Some(cents(100, 500))),
+            ("claude-3-5-haiku-latest", Some(cents(80, 400))),
+            ("claude-opus-9", None),
+            ("gpt-5", None),
+            ("", None),
+        ] {
+            assert_eq!(Prices::bundled().of(model), price, "{model}");
+        }
+    }
+
+    #[test]
+    fn a_million_tokens_of_each_kind_cost_what_the_list_says() {
+        let sonnet = cents(300, 1_500);
+        let million = 1_000_000;
+        let none = TokenCounts::default();
+        for (tokens, hour, dollars) in [
+            (TokenCounts { input: million, ..none }, 0, "$3.00"),
+            (TokenCounts { output: million, ..none }, 0, "$15.00"),
+            (TokenCounts { cache_read: million, ..none }, 0, "$0.30"),
+            (TokenCounts { cache_write: million, ..none }, 0, "$3.75"),
+            (TokenCounts { cache_write: million, ..none }, million, "$6.00"),
+            (TokenCounts { input: 7, output: 11, cache_read: 5, cache_write: 3 }, 0, "$0.00019875"),
+            (none, 5, "$0.00"),
+        ] {
+            assert_eq!(sonnet.cost(tokens, hour).to_string(), dollars, "{tokens:?}");
+        }
+    }
+
+    #[test]
+    fn absurd_counts_do_not_overflow() {
+        let tokens = TokenCounts { input: u64::MAX, output: u64::MAX, ..TokenCounts::default() };
+        let most = Dollars::from_nanos(u64::MAX);
+        assert_eq!(Price::new(most, most).cost(tokens, 0), most);
+    }
+
+    #[test]
+    fn the_configuration_beats_the_list_and_the_more_precise_pattern_wins() {
+        let prices = Prices::bundled()
+            .with("*", cents(1, 1))
+            .and_then(|prices| prices.with("claude-sonnet*", cents(2, 2)))
+            .and_then(|prices| prices.with("claude-sonnet-4.5", cents(3, 3)))
+            .and_then(|prices| prices.with("gpt-5*", cents(9, 9)))
+            .and_then(|prices| prices.with("gpt-5*", cents(4, 4)))
+            .unwrap();
+        for (model, price) in [
+            ("anything", cents(1, 1)),
+            ("claude-opus-4-5", cents(1, 1)),
+            ("claude-sonnet-4-5-20250929", cents(2, 2)),
+            ("claude-sonnet-4-5", cents(3, 3)),
+            ("gpt-5-mini", cents(4, 4)),
+        ] {
+            assert_eq!(prices.of(model), Some(price), "{model}");
+        }
+        for wrong in ["", " ", "a*b", "**"] {
+            assert!(Prices::bundled().with(wrong, cents(1, 1)).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The access that is in use, and the one attempt at a time to get the next.
+//!
+//! An attempt is a task of its own: callers wait for it, and one that leaves takes nothing from the others. It is owned
+//! by this object and by those who wait, so it ends with the last of them at the latest. Knows nothing of how an access
+//! is got.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use secrecy::SecretString;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::super::redact;
+use super::access::{Access, AccessError, same};
+use super::clock::Clock;
+use super::github::GitHub;
+use super::lifetime::Age;
+use crate::credential::CredentialSource;
+
+/// How long an attempt may take, its second tries included.
+const ATTEMPT_TIME: Duration = Duration::from_secs(30);
+/// After a failed renewal the old access is used for so long before the next one.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(30);
+/// So many secrets are remembered for redaction; an error may quote one that is not in use any more.
+const REMEMBERED: usize = 16;
+
+/// Gives out accesses.
+pub(super) struct Accesses {
+    github: Arc<GitHub>,
+    credential: Arc<dyn CredentialSource>,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    access: Option<Arc<Access>>,
+    attempt: Option<Attempt>,
+    /// How many attempts there were; the number of the latest.
+    attempts: u64,
+    no_renewal_before: Option<SystemTime>,
+    secrets: VecDeque<SecretString>,
+}
+
+type Outcome = Result<Arc<Access>, AccessError>;
+
+#[derive(Clone)]
+struct Attempt {
+    github_token: SecretString,
+    outcome: Shared<BoxFuture<'static, Outcome>>,
+}
+
+/// What a caller finds.
+enum Found {
+    Access(Arc<Access>),
+    Attempt(Attempt),
+}
+
+impl Accesses {
+    pub(super) fn new(github: GitHub, credential: Arc<dyn CredentialSource>, clock: Arc<dyn Clock>) -> Self {
+        Self { github: Arc::new(github), credential, clock, state: Mutex::default() }
+    }
+
+    /// An access that should be good, after waiting for one if there is none.
+    pub(super) async fn current(&self) -> Outcome {
+        let mut refused: Option<SecretString> = None;
+        loop {
+            let github_token = self.credential.current()?.ok_or(AccessError::SignedOut)?;
+            // GitHub's refusal made the source look again; only another token is worth a second attempt.
+            if refused.as_ref().is_some_and(|refused| same(refused, &github_token)) {
+                return Err(AccessError::TokenRefused);
+            }
+            let attempt = match self.find(&github_token) {
+                Found::Access(access) => return Ok(access),
+                Found::Attempt(attempt) => attempt,
+            };
+            let outcome = attempt.outcome.await;
+            let mut state = self.settled();
+            match outcome {
+                Err(AccessError::TokenRefused) if refused.is_none() => refused = Some(github_token),
+                Err(error) => return Err(error),
+                Ok(access) => {
+                    // A newer GitHub token may have overtaken this attempt; then nobody else has seen this key.
+                    state.remember(&access.key);
+                    return Ok(access);
+                }
+            }
+        }
+    }
+
+    /// Copilot refused an access: it is given to nobody any more. Another one that came meanwhile stays.
+    pub(super) fn refused(&self, access: &Access) {
+        let mut state = self.settled();
+        if state.access.as_ref().is_some_and(|current| current.number == access.number) {
+            state.access = None;
+            if access.is_direct() {
+                self.credential.refused();
+            }
+        }
+    }
+
+    /// Takes every secret of late out of a text.
+    pub(super) fn redact(&self, text: Bytes) -> Bytes {
+        let secrets: Vec<SecretString> = self.lock().secrets.iter().cloned().collect();
+        secrets.iter().fold(text, redact)
+    }
+
+    fn find(&self, github_token: &SecretString) -> Found {
+        let now = self.clock.now();
+        let mut state = self.settled();
+        let access = state.access.clone().filter(|access| same(&access.github_token, github_token));
+        match access.map(|access| (access.lifetime.age(now), access)) {
+            Some((Age::Fresh, access)) => Found::Access(access),
+            Some((Age::Due, access)) => {
+                if state.no_renewal_before.is_none_or(|time| now >= time) {
+                    self.attempt(&mut state, github_token);
+                }
+                Found::Access(access)
+            }
+            Some((Age::Over, _)) | None => Found::Attempt(self.attempt(&mut state, github_token)),
+        }
+    }
+
+    /// The attempt that is under way for this token, or a new one.
+    fn attempt(&self, state: &mut State, github_token: &SecretString) -> Attempt {
+        if let Some(attempt) = state.attempt.as_ref().filter(|attempt| same(&attempt.github_token, github_token)) {
+            return attempt.clone();
+        }
+        state.remember(github_token);
+        state.attempts += 1;
+        let number = state.attempts;
+        let (github, clock, token) = (Arc::clone(&self.github), Arc::clone(&self.clock), github_token.clone());
+        let task = AbortOnDropHandle::new(tokio::spawn(async move {
+            let access = tokio::time::timeout(ATTEMPT_TIME, github.access(number, &token, &*clock)).await;
+            access.unwrap_or(Err(AccessError::TimedOut)).map(Arc::new)
+        }));
+        let outcome = async move {
+            let ended = |_| AccessError::Internal { reason: "the attempt to get access ended early".to_owned() };
+            task.await.map_err(ended).flatten()
+        };
+        let attempt = Attempt { github_token: github_token.clone(), outcome: outcome.boxed().shared() };
+        state.attempt = Some(attempt.clone());
+        attempt
+    }
+
+    /// The state, after an attempt that is over has been taken note of.
+    fn settled(&self) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        let Some(outcome) = state.attempt.as_ref().and_then(|attempt| attempt.outcome.clone().now_or_never()) else {
+            return state;
+        };
+        state.attempt = None;
+        match outcome {
+            Ok(access) => {
+                tracing::debug!(?access, "there is access to Copilot");
+                state.remember(&access.key);
+                state.no_renewal_before = None;
+                state.access = Some(access);
+            }
+            Err(error) => {
+                // What there was before is as good as it was.
+                tracing::warn!(%error, "no new access to Copilot");
+                state.no_renewal_before = Some(self.clock.now() + RENEWAL_PAUSE);
+                if matches!(error, AccessError::TokenRefused) {
+                    self.credential.refused();
+                }
+            }
+        }
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Accesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Accesses").field("github", &self.github).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// What was remembered or used last is forgotten last: the GitHub token outlives many keys.
+    fn remember(&mut self, secret: &SecretString) {
+        self.secrets.retain(|known| !same(known, secret));
+        if self.secrets.len() == REMEMBERED {
+            self.secrets.pop_front();
+        }
+        self.secrets.push_back(secret.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret;
+
+    use super::*;
+
+    #[test]
+    fn secrets_in_use_are_remembered_and_old_ones_are_not_kept_for_ever() {
+        let mut state = State::default();
+        for number in 0..100 {
+            state.remember(&"the GitHub token".into());
+            state.remember(&format!("key {number}").into());
+        }
+        let known: Vec<&str> = state.secrets.iter().map(ExposeSecret::expose_secret).collect();
+        assert_eq!(known.len(), REMEMBERED);
+        assert!(known.contains(&"the GitHub token") && known.contains(&"key 99") && !known.contains(&"key 9"));
+    }
+}

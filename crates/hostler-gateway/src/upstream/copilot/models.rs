@@ -1,0 +1,101 @@
+//! Copilot's list of models, reduced to those that an agent can be given.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::UpstreamModel;
+
+const VENDOR: &str = "anthropic";
+const ENDPOINT: &str = "/v1/messages";
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow)]
+    data: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    id: String,
+    name: Option<String>,
+    vendor: String,
+    #[serde(default)]
+    supported_endpoints: Vec<String>,
+    #[serde(default)]
+    capabilities: Capabilities,
+}
+
+#[derive(Default, Deserialize)]
+struct Capabilities {
+    #[serde(default)]
+    limits: Limits,
+}
+
+#[derive(Default, Deserialize)]
+struct Limits {
+    max_context_window_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
+}
+
+/// The models of the list that speak the Messages API. An entry of another shape is none of them.
+pub(super) fn read(body: &[u8]) -> Result<Vec<UpstreamModel>, serde_json::Error> {
+    let list: List<'_> = serde_json::from_slice(body)?;
+    Ok(list.data.into_iter().filter_map(|entry| model(serde_json::from_str(entry.get()).ok()?)).collect())
+}
+
+fn model(entry: Entry) -> Option<UpstreamModel> {
+    let serves = entry.supported_endpoints.iter().any(|endpoint| endpoint == ENDPOINT);
+    if !serves || !entry.vendor.eq_ignore_ascii_case(VENDOR) || entry.id.is_empty() {
+        return None;
+    }
+    let limits = entry.capabilities.limits;
+    Some(UpstreamModel {
+        name: entry.name.filter(|name| !name.is_empty()).unwrap_or_else(|| entry.id.clone()),
+        id: entry.id,
+        context_window: limits.max_context_window_tokens,
+        max_output: limits.max_output_tokens,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_messages_models_of_anthropic_are_kept() {
+        let endpoints = json!(["/chat/completions", "/v1/messages"]);
+        let limits =
+            json!({"limits": {"max_context_window_tokens": 200_000, "max_output_tokens": 64_000, "vision": {}}});
+        let list = json!({"object": "list", "data": [
+            {"id": "claude-sonnet-4.5", "name": "Claude Sonnet 4.5", "vendor": "Anthropic",
+             "supported_endpoints": endpoints, "capabilities": limits, "policy": {"state": "enabled"}},
+            {"id": "claude-bare", "vendor": "anthropic", "supported_endpoints": ["/v1/messages"]},
+            {"id": "claude-chat-only", "name": "x", "vendor": "Anthropic", "supported_endpoints": ["/chat/completions"]},
+            {"id": "claude-none", "name": "x", "vendor": "Anthropic"},
+            {"id": "gpt-5", "name": "x", "vendor": "Azure OpenAI", "supported_endpoints": endpoints},
+            {"id": "no-vendor", "name": "x", "supported_endpoints": endpoints},
+            {"id": "", "name": "x", "vendor": "Anthropic", "supported_endpoints": endpoints},
+            {"id": 5, "name": "x", "vendor": "Anthropic", "supported_endpoints": endpoints},
+            "something else",
+        ]});
+        let kept = read(list.to_string().as_bytes()).unwrap();
+        let kept: Vec<_> =
+            kept.iter().map(|model| (&*model.id, &*model.name, model.context_window, model.max_output)).collect();
+        assert_eq!(
+            kept,
+            [
+                ("claude-sonnet-4.5", "Claude Sonnet 4.5", Some(200_000), Some(64_000)),
+                ("claude-bare", "claude-bare", None, None),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_list_is_an_error() {
+        for body in ["", "[]", "{}", r#"{"data":{}}"#, r#"{"data":[{]}"#] {
+            assert!(read(body.as_bytes()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A Messages request becomes a chat-completions request.
+//!
+//! Three fates are possible for a field. It is carried over; or it is a hint, which may be ignored without changing
+//! what is asked ([`HINTS`], and `cache_control` wherever it stands); or the request is refused with its path, since
+//! to drop it would be to answer another question. Fields that nobody has heard of are of the third kind.
+//!
+//! `thinking` and `output_config.effort` say how much the model should think. Where the dialect has
+//! `reasoning_effort` they are sent as that, elsewhere they are hints too: the server decides. They always decide
+//! whether the client is shown the reasoning.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::conversation::Conversation;
+use super::dialect::{Dialect, TokenLimit};
+use super::fields::{Fields, Inexpressible};
+use super::tools;
+use super::wire::{ChatRequest, JsonSchema, ResponseFormat, StreamOptions};
+
+/// Fields that concern Anthropic's caches, queues and diagnostics, and `metadata`: who the user is stays here.
+const HINTS: [&str; 6] = ["cache_control", "context_management", "diagnostics", "metadata", "service_tier", "speed"];
+
+/// A request as the upstream gets it, and what must be remembered to read the answer.
+#[derive(Debug)]
+pub(super) struct Translated {
+    pub(super) body: Bytes,
+    pub(super) expected: Expected,
+}
+
+/// What an answer is read with.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Expected {
+    /// The client asked for thinking, so it gets what the model thinks aloud.
+    pub(super) reasoning: bool,
+    /// Ids of earlier tool calls; a new one must differ.
+    pub(super) call_ids: HashSet<String>,
+}
+
+#[derive(Deserialize)]
+struct Thinking {
+    #[serde(rename = "type")]
+    kind: String,
+    budget_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct OutputConfig<'a> {
+    effort: Option<String>,
+    #[serde(borrow)]
+    format: Option<OutputFormat<'a>>,
+}
+
+#[derive(Deserialize)]
+struct OutputFormat<'a> {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(borrow)]
+    schema: Option<&'a RawValue>,
+}
+
+/// Translates a body; `model` is the upstream's id.
+pub(super) fn translate(body: &[u8], model: &str, stream: bool, dialect: Dialect) -> Result<Translated, Inexpressible> {
+    let mut fields = Fields::of(body)?;
+    fields.ignore(&["model", "stream"]);
+    fields.ignore(&HINTS);
+
+    let system: Option<&RawValue> = fields.take("system")?;
+    let messages: Vec<&RawValue> = fields.take("messages")?.unwrap_or_default();
+    let conversation = Conversation::read(system, &messages, dialect.later_system)?;
+    let tools: Vec<&RawValue> = fields.take("tools")?.unwrap_or_default();
+    let tools = tools::functions(&tools, &conversation.referred_tools)?;
+    let (tool_choice, parallel_tool_calls) = tools::choice(fields.take("tool_choice")?, !tools.is_empty())?;
+    let limit: Option<u64> = fields.take("max_tokens")?;
+    let (max_tokens, max_completion_tokens) = match dialect.token_limit {
+        TokenLimit::MaxTokens => (limit, None),
+        TokenLimit::MaxCompletionTokens => (None, limit),
+    };
+    let thinking: Option<Thinking> = fields.take("thinking")?;
+    let output: Option<OutputConfig<'_>> = fields.take("output_config")?;
+    let (wished_effort, format) = output.map_or((None, None), |output| (output.effort, output.format));
+    let format = format.or(fields.take("output_format")?);
+    let request = ChatRequest {
+        model,
+        messages: conversation.messages,
+        max_tokens,
+        max_completion_tokens,
+        temperature: fields.take("temperature")?,
+        top_p: fields.take("top_p")?,
+        stop: fields.take("stop_sequences")?.unwrap_or_default(),
+        tools,
+        tool_choice,
+        parallel_tool_calls,
+        response_format: format.map(response_format).transpose()?,
+        reasoning_effort: effort(thinking.as_ref(), wished_effort.as_deref()).filter(|_| dialect.reasoning_effort),
+        stream,
+        stream_options: stream.then_some(StreamOptions { include_usage: true }),
+    };
+    fields.none_left()?;
+    let expected = Expected {
+        reasoning: thinking.is_some_and(|thinking| thinking.kind != "disabled"),
+        call_ids: conversation.call_ids.into_iter().map(|id| id.into_owned()).collect(),
+    };
+    let body = serde_json::to_vec(&request)
+        .map_err(|error| Inexpressible::new("body", format!("it cannot be written as chat completions: {error}.")))?;
+    Ok(Translated { body: body.into(), expected })
+}
+
+/// The effort that is asked for, in the three words that all servers with efforts know. The thresholds of a budget are
+/// ours: a quarter and a half of the 32 000 tokens that agents ask for as their most.
+fn effort(thinking: Option<&Thinking>, wished: Option<&str>) -> Option<&'static str> {
+    if thinking.is_some_and(|thinking| thinking.kind == "disabled") {
+        return None;
+    }
+    match wished {
+        Some("low") => return Some("low"),
+        Some("medium") => return Some("medium"),
+        Some("high" | "xhigh" | "max") => return Some("high"),
+        Some(_) | None => {}
+    }
+    Some(match thinking?.budget_tokens? {
+        ..8_000 => "low",
+        8_000..16_000 => "medium",
+        16_000.. => "high",
+    })
+}
+
+fn response_format(format: OutputFormat<'_>) -> Result<ResponseFormat<'_>, Inexpressible> {
+    match (format.kind.as_str(), format.schema) {
+        ("json_schema", Some(schema)) => {
+            let json_schema = JsonSchema { name: "answer", strict: true, schema };
+            Ok(ResponseFormat { kind: "json_schema", json_schema })
+        }
+        ("json_schema", None) => Err(Inexpressible::new("output_config.format.schema", "a JSON schema is required.")),
+        (other, _) => {
+            let reason = format!("chat completions know no output format {other:?}; use json_schema.");
+            Err(Inexpressible::new("output_config.format.type", reason))
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! However an upstream's bytes are cut, the client gets the same ones.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, stream};
+use hostler_gateway::{
+    AnswerBody, Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel,
+};
+use http::HeaderMap;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::json;
+
+use crate::support::{Fixture, Reply, TestUpstream, event, short_message};
+
+/// An upstream that answers with these chunks, one list per request.
+#[derive(Default)]
+struct Chunked(Mutex<VecDeque<Vec<Bytes>>>);
+
+impl Upstream for Chunked {
+    fn kind(&self) -> &'static str {
+        "chunked"
+    }
+
+    fn manners(&self) -> Manners {
+        Manners { betas: Betas::None, unknown_models: UnknownModels::Take }
+    }
+
+    fn messages(&self, _call: UpstreamCall) -> BoxFuture<'_, Result<UpstreamAnswer, UpstreamError>> {
+        let chunks = self.0.lock().unwrap().pop_front().unwrap();
+        let events = stream::iter(chunks.into_iter().map(Ok)).boxed();
+        async { Ok(UpstreamAnswer { headers: HeaderMap::new(), body: AnswerBody::Events(events) }) }.boxed()
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+/// Sends chunks through a gateway, again and again.
+struct Relayed {
+    upstream: Arc<Chunked>,
+    fixture: Fixture,
+}
+
+impl Relayed {
+    async fn new() -> Self {
+        let upstream = Arc::new(Chunked::default());
+        let fixture = Fixture::with(upstream.clone()).await;
+        Self { upstream, fixture }
+    }
+
+    /// What the client gets.
+    async fn pass<'a>(&self, chunks: impl IntoIterator<Item = &'a [u8]>) -> Bytes {
+        let chunks = chunks.into_iter().map(Bytes::copy_from_slice).collect();
+        self.upstream.0.lock().unwrap().push_back(chunks);
+        let response = self.fixture.stream("hi").await;
+        assert_eq!(response.status(), 200);
+        response.bytes().await.unwrap()
+    }
+}
+
+/// A message under a model's id, with every kind of line end and bytes that a careless cut would tear apart.
+fn message(model: &str) -> Vec<u8> {
+    let start = json!({"message": {"id": "m", "model": model, "usage": {"input_tokens": 7, "output_tokens": 1}}});
+    let delta = json!({"index": 0, "delta": {"type": "text_delta", "text": "Grüße 🐎"}});
+    let end = json!({"delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 11}});
+    [
+        &b": a comment\n\n"[..],
+        &event("message_start", start),
+        &event("content_block_delta", delta),
+        b"event: something_new\r\ndata: 1\r\ndata: 2\r\n\r\n",
+        &event("message_delta", end),
+        &event("message_stop", json!({})),
+    ]
+    .concat()
+}
+
+#[tokio::test]
+async fn an_upstream_cut_at_any_byte_gives_the_client_the_same_bytes() {
+    let relayed = Relayed::new().await;
+    // The first is known by another id to the client and is renamed on the way; the second is not.
+    for (model, expected) in
+        [("claude-sonnet-4.5", message("claude-sonnet-4-5")), ("claude-sonnet-4-5", message("claude-sonnet-4-5"))]
+    {
+        let bytes = message(model);
+        for at in 0..=bytes.len() {
+            let (left, right) = bytes.split_at(at);
+            assert_eq!(relayed.pass([left, right]).await, expected, "{model} cut at {at}");
+        }
+        assert_eq!(relayed.pass(bytes.chunks(1)).await, expected, "{model} byte by byte");
+    }
+    let usage = relayed.fixture.registration.usage();
+    assert_eq!(usage.input_tokens, 7 * usage.requests);
+    assert_eq!(usage.output_tokens, 11 * usage.requests);
+}
+
+#[tokio::test]
+async fn every_event_reaches_the_client_before_the_next_one_is_sent() {
+    let (chunks, reply) = Reply::stream();
+    let upstream = TestUpstream::start([reply]).await;
+    let fixture = Fixture::anthropic(&upstream).await;
+    let mut sent = short_message();
+    let last = sent.pop().unwrap();
+    chunks.send(Ok(sent.remove(0))).await.unwrap();
+    let mut response = fixture.stream("hi").await;
+    response.chunk().await.unwrap().unwrap();
+    for event in sent.iter().cycle().take(20).chain([&last]) {
+        chunks.send(Ok(event.clone())).await.unwrap();
+        // The upstream is silent until this has arrived.
+        assert_eq!(response.chunk().await.unwrap().unwrap(), event);
+    }
+}
+
+#[test]
+fn an_upstream_cut_into_any_chunks_gives_the_client_the_same_bytes() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let relayed = runtime.block_on(Relayed::new());
+    let (bytes, expected) = (message("claude-sonnet-4.5"), message("claude-sonnet-4-5"));
+    let lengths = prop::collection::vec(0..60_usize, 0..40);
+    // In memory only: what a failure needs to be repeated is in its message.
+    let mut runner = TestRunner::new(Config { cases: 200, failure_persistence: None, ..Config::default() });
+    runner
+        .run(&lengths, |lengths| {
+            let mut rest = bytes.as_slice();
+            let mut chunks = Vec::new();
+            for length in lengths {
+                let (chunk, behind) = rest.split_at(length.min(rest.len()));
+                chunks.push(chunk);
+                rest = behind;
+            }
+            chunks.push(rest);
+            prop_assert_eq!(runtime.block_on(relayed.pass(chunks)), &expected[..]);
+            Ok(())
+        })
+        .unwrap();
+}

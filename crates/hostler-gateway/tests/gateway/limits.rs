@@ -1,0 +1,337 @@
+//! Limits and the ledger over real HTTP, restarts and `kill -9` included.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future;
+use hostler_gateway::{
+    Budget, Dollars, Gateway, GatewayConfig, GatewayError, Lease, LedgerError, Limits, Measure, OverLimit, Price,
+    Prices, Registration, ScriptedUpstream, SessionLimits, SessionStatus, Upstreams, UsageTotals,
+};
+use secrecy::ExposeSecret;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::support::{Reply, TestUpstream, client, error, lease, request, short_message};
+
+const SESSION: &str = "claude:/one";
+
+fn config() -> GatewayConfig {
+    GatewayConfig::new(Upstreams::only(Arc::new(ScriptedUpstream)))
+}
+
+fn kept_in(dir: &Path) -> GatewayConfig {
+    GatewayConfig { dir: Some(dir.to_owned()), ..config() }
+}
+
+/// Limits that allow each session so many requests.
+fn requests(count: u64) -> Limits {
+    let total = Budget { requests: Some(count), ..Budget::default() };
+    Limits { session: SessionLimits { total, ..SessionLimits::default() }, ..Limits::default() }
+}
+
+struct Caller {
+    gateway: Gateway,
+    registration: Registration,
+    client: reqwest::Client,
+}
+
+impl Caller {
+    async fn start(config: GatewayConfig) -> Self {
+        let gateway = Gateway::start(config).await.unwrap();
+        let registration = gateway.register(lease());
+        Self { gateway, registration, client: client() }
+    }
+
+    async fn ask(&self, text: &str, stream: bool) -> reqwest::Response {
+        self.ask_as(self.registration.bearer().expose_secret(), request(text, stream)).await
+    }
+
+    async fn ask_as(&self, bearer: &str, body: String) -> reqwest::Response {
+        let url = format!("{}/v1/messages", self.gateway.base_url());
+        self.client.post(url).bearer_auth(bearer).body(body).send().await.unwrap()
+    }
+
+    fn status(&self) -> SessionStatus {
+        *self.registration.status().borrow()
+    }
+
+    /// Returns once a request of the session is held.
+    async fn held(&self) {
+        self.registration.status().wait_for(|status| status.held.is_some()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_used_up_budget_is_refused_at_once_and_not_to_be_tried_again() {
+    let caller = Caller::start(GatewayConfig { limits: requests(2), over_limit: OverLimit::Refuse, ..config() }).await;
+    for _ in 0..2 {
+        assert_eq!(caller.ask("hi", true).await.status(), 200);
+    }
+    let refused = caller.ask("hi", true).await;
+    assert_eq!(refused.headers()["x-should-retry"], "false");
+    assert!(!refused.headers().contains_key("retry-after"));
+    let (status, kind, message) = error(refused).await;
+    assert_eq!((status, kind.as_str()), (429, "rate_limit_error"));
+    assert_eq!(
+        message,
+        "Over the limit: the session's limit of 2 requests is reached: 2 are used. Raise the session's limit to go on."
+    );
+    assert_eq!(caller.status().totals.requests, 2);
+    // Another session has a budget of its own.
+    let other = caller.gateway.register(Lease { session: "claude:/two".to_owned(), ..lease() });
+    assert_eq!(caller.ask_as(other.bearer().expose_secret(), request("hi", false)).await.status(), 200);
+}
+
+#[tokio::test]
+async fn what_passes_by_itself_is_refused_with_a_time_to_come_again() {
+    for limits in [
+        Limits { concurrent: Some(1), ..Limits::default() },
+        Limits { requests_per_minute: Some(1), ..Limits::default() },
+    ] {
+        let caller = Caller::start(GatewayConfig { limits, over_limit: OverLimit::Refuse, ..config() }).await;
+        let _running = caller.ask("!say a\n!hang", true).await;
+        let refused = caller.ask("hi", true).await;
+        let seconds: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+        assert!((1..=60).contains(&seconds), "{seconds}");
+        assert!(!refused.headers().contains_key("x-should-retry"));
+        assert_eq!(error(refused).await.0, 429);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_without_a_registration_has_a_budget_by_its_id() {
+    let config =
+        GatewayConfig { accept_unregistered: true, limits: requests(1), over_limit: OverLimit::Refuse, ..config() };
+    let caller = Caller::start(config).await;
+    let nonce = caller.registration.bearer().expose_secret().split('.').next().unwrap().to_owned();
+    for (id, status) in [("me", 200), ("me", 429), ("you", 200), ("me", 429)] {
+        assert_eq!(caller.ask_as(&format!("{nonce}.{id}"), request("hi", false)).await.status(), status, "{id}");
+    }
+    assert_eq!(caller.gateway.used_today().requests, 2);
+}
+
+#[tokio::test]
+async fn a_held_request_goes_on_when_the_limit_is_raised() {
+    let caller = Caller::start(GatewayConfig { limits: requests(1), ..config() }).await;
+    assert_eq!(caller.ask("hi", true).await.status(), 200);
+    let (answer, ()) = tokio::join!(caller.ask("hi", true), async {
+        caller.held().await;
+        let held = caller.status().held.unwrap();
+        assert_eq!((held.reached.measure, held.reached.used, held.reached.allowed), (Measure::Requests, 1, 1));
+        let total = Budget { requests: Some(2), ..Budget::default() };
+        caller.gateway.set_session_limits(SESSION, SessionLimits { total, ..SessionLimits::default() });
+    });
+    assert_eq!(answer.status(), 200);
+    assert_eq!((caller.status().totals.requests, caller.status().held), (2, None));
+}
+
+#[tokio::test]
+async fn a_held_request_whose_limit_is_not_raised_is_refused_in_the_end() {
+    let over_limit = OverLimit::Hold { at_most: Duration::from_millis(1) };
+    let caller = Caller::start(GatewayConfig { limits: requests(0), over_limit, ..config() }).await;
+    let refused = caller.ask("hi", true).await;
+    assert_eq!(refused.headers()["x-should-retry"], "false");
+    let (status, kind, message) = error(refused).await;
+    assert_eq!((status, kind.as_str()), (429, "rate_limit_error"));
+    assert!(message.contains("limit of 0 requests"), "{message}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_it_is_held_frees_its_place() {
+    let caller = Caller::start(GatewayConfig { limits: requests(0), ..config() }).await;
+    {
+        let waiting = std::pin::pin!(caller.ask("hi", true));
+        future::select(waiting, std::pin::pin!(caller.held())).await;
+    }
+    let mut status = caller.registration.status();
+    // The client's pool keeps the connection of a request that was only dropped, so the client goes as a whole.
+    drop(caller.client);
+    status.wait_for(|status| status.held.is_none()).await.unwrap();
+    caller.gateway.idle().await;
+    assert_eq!(status.borrow().totals.requests, 0);
+}
+
+#[tokio::test]
+async fn stopping_answers_held_requests() {
+    let caller = Caller::start(GatewayConfig { limits: requests(0), ..config() }).await;
+    let (refused, ()) = tokio::join!(caller.ask("hi", true), async {
+        caller.held().await;
+        caller.gateway.stop().await;
+    });
+    assert_eq!(error(refused).await.0, 503);
+    assert_eq!(caller.status().held, None);
+}
+
+#[tokio::test]
+async fn the_end_of_a_lease_answers_its_held_requests() {
+    let caller = Caller::start(GatewayConfig { limits: requests(0), ..config() }).await;
+    let other = caller.gateway.register(lease());
+    let bearer = other.bearer().expose_secret().to_owned();
+    let (refused, ()) = tokio::join!(caller.ask_as(&bearer, request("hi", true)), async {
+        caller.held().await;
+        other.revoke();
+    });
+    assert_eq!(error(refused).await.0, 503);
+    assert_eq!(caller.status().held, None);
+}
+
+#[tokio::test]
+async fn a_stream_keeps_its_place_until_it_is_over() {
+    let (chunks, reply) = Reply::stream();
+    let upstream = TestUpstream::start([reply, Reply::events(short_message())]).await;
+    let anthropic = Arc::new(hostler_gateway::AnthropicUpstream::new(upstream.config()));
+    let limits = Limits { concurrent: Some(1), ..Limits::default() };
+    let config = GatewayConfig { limits, ..GatewayConfig::new(Upstreams::only(anthropic)) };
+    let caller = Caller::start(config).await;
+    chunks.send(Ok(short_message().swap_remove(0))).await.unwrap();
+    let first = caller.ask("hi", true).await;
+    let (second, ()) = tokio::join!(caller.ask("hi", true), async {
+        caller.held().await;
+        assert_eq!(upstream.received().len(), 1);
+        drop(first);
+    });
+    assert_eq!(second.status(), 200);
+}
+
+#[tokio::test]
+async fn dollars_are_counted_by_the_prices_and_unknown_models_are_counted_as_such() {
+    let body = |model: &str| {
+        let message = json!({"role": "user", "content": "hi"});
+        json!({"model": model, "max_tokens": 100, "messages": [message]}).to_string()
+    };
+    let caller = Caller::start(GatewayConfig { over_limit: OverLimit::Refuse, ..config() }).await;
+    let bearer = caller.registration.bearer().expose_secret();
+    assert_eq!(caller.ask_as(bearer, body("a-model-of-mine")).await.status(), 200);
+    let unpriced = caller.status().totals;
+    assert_eq!(unpriced.dollars, Dollars::ZERO);
+    assert!(unpriced.tokens() > 0);
+    assert_eq!(unpriced.unpriced_tokens, unpriced.tokens());
+
+    let dollar = Dollars::from_cents(100);
+    let price = Price { cache_read: dollar, cache_write: dollar, ..Price::new(dollar, dollar) };
+    caller.gateway.set_prices(Prices::bundled().with("a-model*", price).unwrap());
+    assert_eq!(caller.ask_as(bearer, body("a-model-of-mine")).await.status(), 200);
+    let totals = caller.status().totals;
+    assert_eq!(totals.unpriced_tokens, unpriced.tokens());
+    assert_eq!(totals.dollars.nanos(), (totals.tokens() - unpriced.tokens()) * 1_000);
+
+    let total = Budget { dollars: Some(totals.dollars), ..Budget::default() };
+    caller.gateway.set_session_limits(SESSION, SessionLimits { total, ..SessionLimits::default() });
+    let (status, _, message) = error(caller.ask_as(bearer, body("a-model-of-mine")).await).await;
+    assert_eq!(status, 429);
+    assert!(message.contains(&format!("limit of {}", totals.dollars)), "{message}");
+}
+
+#[tokio::test]
+async fn the_leases_of_a_session_share_its_totals() {
+    let caller = Caller::start(config()).await;
+    let other = caller.gateway.register(lease());
+    caller.ask("hi", false).await;
+    caller.ask_as(other.bearer().expose_secret(), request("hi", false)).await;
+    assert_eq!(other.usage().requests, 1);
+    assert_eq!(other.status().borrow().totals.requests, 2);
+    assert_eq!(caller.gateway.session_status(SESSION).borrow().totals, caller.gateway.used_today());
+}
+
+#[tokio::test]
+async fn a_restart_keeps_what_was_used_and_a_forgotten_session_begins_anew() {
+    let dir = TempDir::new().unwrap();
+    let mut used = UsageTotals::default();
+    for life in 1..=3 {
+        let caller = Caller::start(kept_in(dir.path())).await;
+        assert_eq!(caller.status().totals, used);
+        caller.ask("planted-prompt", true).await.bytes().await.unwrap();
+        used = caller.status().totals;
+        assert_eq!(used.requests, life);
+        // One life ends in order, the next one does not.
+        if life % 2 == 0 {
+            caller.gateway.stop().await;
+        }
+    }
+    let ledger = std::fs::read_to_string(dir.path().join("ledger.jsonl")).unwrap();
+    assert!(ledger.contains(SESSION) && !ledger.contains("planted-prompt"), "{ledger}");
+
+    let caller = Caller::start(kept_in(dir.path())).await;
+    caller.gateway.forget_session(SESSION);
+    drop(caller);
+    let caller = Caller::start(kept_in(dir.path())).await;
+    assert_eq!(caller.status().totals, UsageTotals::default());
+    assert_eq!(caller.gateway.used_today(), used);
+}
+
+#[tokio::test]
+async fn a_used_up_budget_is_used_up_after_a_restart() {
+    let dir = TempDir::new().unwrap();
+    for status in [200, 429] {
+        let config = GatewayConfig { limits: requests(1), over_limit: OverLimit::Refuse, ..kept_in(dir.path()) };
+        assert_eq!(Caller::start(config).await.ask("hi", false).await.status(), status);
+    }
+}
+
+#[tokio::test]
+async fn two_gateways_do_not_share_a_directory() {
+    let dir = TempDir::new().unwrap();
+    let first = Gateway::start(kept_in(dir.path())).await.unwrap();
+    let refused = Gateway::start(kept_in(dir.path())).await.unwrap_err();
+    assert!(matches!(refused, GatewayError::Ledger(LedgerError::Locked(_))), "{refused}");
+    first.stop().await;
+    Gateway::start(kept_in(dir.path())).await.unwrap();
+}
+
+/// Where a child finds its ledger.
+const DIR: &str = "HOSTLER_TEST_LEDGER_DIR";
+
+#[tokio::test]
+async fn a_killed_gateway_loses_nothing_that_it_had_written() {
+    if let Ok(dir) = std::env::var(DIR) {
+        return live_until_killed(Path::new(&dir)).await;
+    }
+    let dir = TempDir::new().unwrap();
+    let mut told = 0;
+    for words in [1, 7, 30] {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "limits::a_killed_gateway_loses_nothing_that_it_had_written", "--nocapture"])
+            .env(DIR, dir.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let counts = output.lines().map_while(Result::ok).filter_map(|line| {
+            let (requests, tokens) = line.strip_prefix("used ")?.split_once(' ')?;
+            Some((requests.parse().ok()?, tokens.parse().ok()?))
+        });
+        let (last, tokens): (u64, u64) = counts.take(words).last().expect("the child told nothing");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(last > told, "the earlier lives are forgotten: {last} after {told}");
+
+        let gateway = Gateway::start(kept_in(dir.path())).await.unwrap();
+        let kept = gateway.session_status(SESSION).borrow().totals;
+        assert!(kept.requests >= last, "{} are kept of {last}", kept.requests);
+        assert_eq!(kept, gateway.used_today());
+        // It may have gone on between its last word and its end, but nothing is counted twice.
+        let each = tokens / last;
+        assert_eq!(kept.tokens() % each, 0, "{kept:?}");
+        assert!((last * each..=kept.requests * each).contains(&kept.tokens()), "{kept:?}");
+        told = kept.requests;
+        gateway.stop().await;
+    }
+}
+
+/// Asks without end, and says how often it did once that is written.
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+async fn live_until_killed(dir: &Path) {
+    let caller = Caller::start(kept_in(dir)).await;
+    loop {
+        caller.ask("hi", false).await.bytes().await.unwrap();
+        caller.gateway.ledger_written().await;
+        let totals = caller.status().totals;
+        println!("used {} {}", totals.requests, totals.tokens());
+    }
+}

@@ -1,0 +1,115 @@
+//! A client that is as rude as its plan.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::plan::{Manner, Plan};
+
+pub(crate) struct Client {
+    address: SocketAddr,
+    bearer: Arc<str>,
+    /// Kept between requests, if both sides like.
+    connection: Option<TcpStream>,
+    answer: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr, bearer: Arc<str>) -> Self {
+        Self { address, bearer, connection: None, answer: Vec::new() }
+    }
+
+    /// Makes the request; the error says what is wrong with its answer.
+    pub(crate) async fn play(&mut self, plan: &Plan) -> Result<(), String> {
+        let request = self.request(plan);
+        let mut connection = self.connect().await?;
+        let sent = match plan.manner {
+            Manner::LeaveBefore => request.split_at(request.len() - 20).0,
+            _ => &request,
+        };
+        connection.write_all(sent.as_bytes()).await.map_err(|error| format!("cannot send: {error}"))?;
+        let enough = match plan.manner {
+            Manner::LeaveBefore | Manner::LeaveAtOnce => return Ok(()),
+            Manner::LeaveWithin(bytes) => bytes,
+            _ => usize::MAX,
+        };
+        self.answer.clear();
+        let head = loop {
+            if let Some(head) = Head::read(&self.answer)? {
+                break head;
+            }
+            self.read(&mut connection).await?;
+        };
+        while !head.is_over(&self.answer) {
+            if self.answer.len() >= enough {
+                return Ok(());
+            }
+            self.read(&mut connection).await?;
+        }
+        plan.check(head.status, &self.answer)?;
+        if plan.manner != Manner::LeaveAfter {
+            self.connection = Some(connection);
+        }
+        Ok(())
+    }
+
+    async fn read(&mut self, connection: &mut TcpStream) -> Result<(), String> {
+        match connection.read_buf(&mut self.answer).await {
+            Ok(1..) => Ok(()),
+            Ok(0) => Err(format!("the answer broke off: {}", String::from_utf8_lossy(&self.answer))),
+            Err(error) => Err(format!("cannot read: {error}")),
+        }
+    }
+
+    async fn connect(&mut self) -> Result<TcpStream, String> {
+        match self.connection.take() {
+            Some(connection) => Ok(connection),
+            None => TcpStream::connect(self.address).await.map_err(|error| format!("cannot connect: {error}")),
+        }
+    }
+
+    fn request(&self, plan: &Plan) -> String {
+        let body = match plan.manner {
+            Manner::Nonsense => "{\"model\":\"m\",\"messages\":".to_owned(),
+            _ => plan.body(),
+        };
+        let bearer = match plan.manner {
+            Manner::Stranger => "0123.stranger",
+            _ => &self.bearer,
+        };
+        format!(
+            "POST /v1/messages HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer {bearer}\r\n\
+             anthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    }
+}
+
+/// What the head of an answer says.
+struct Head {
+    status: u16,
+    length: usize,
+    /// Absent if the body comes in chunks.
+    body: Option<usize>,
+}
+
+impl Head {
+    /// Nothing as long as it is not whole.
+    fn read(answer: &[u8]) -> Result<Option<Self>, String> {
+        let Some(end) = answer.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+        let text = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();
+        let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let body = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        let status = status.ok_or_else(|| format!("no status in {text:?}"))?;
+        Ok(Some(Self { status, length: end + 4, body }))
+    }
+
+    fn is_over(&self, answer: &[u8]) -> bool {
+        match self.body {
+            Some(body) => answer.len() >= self.length + body,
+            None => answer.len() > self.length && answer.ends_with(b"0\r\n\r\n"),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a store forgets by itself, and what it never forgets.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ahp_types::actions::{SessionTitleChangedAction, StateAction};
+use hostler_store::{
+    Batch, Durability, Entry, JournalRow, Published, Publisher, Retention, SnapshotRow, Store, StoreOptions,
+    StoredClient, StoredState, TurnRow,
+};
+
+const COVERED: &str = "claude:/covered";
+const BARE: &str = "claude:/bare";
+
+/// Looks for old rows after each commit.
+const EAGER: Retention =
+    Retention { age_ms: i64::MAX / 2, bytes: i64::MAX / 2, clients_ms: i64::MAX / 2, interval: Duration::ZERO };
+
+struct Nobody;
+
+impl Publisher for Nobody {
+    fn publish(&self, _item: &Arc<Published>) {}
+}
+
+fn open(dir: &Path, retention: Retention) -> Store {
+    Store::open(&StoreOptions { retention, ..StoreOptions::new(dir) }, Arc::new(Nobody)).unwrap()
+}
+
+/// Commits a title; answers its number.
+async fn title(store: &Store, session: &str, text: &str) -> u64 {
+    let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: text.to_owned() });
+    let batch = Batch::new(Some(session.into()), Durability::Durable);
+    store.sequencer().commit(batch.entry(Entry::new(session.into(), action).unwrap())).await.unwrap()
+}
+
+/// Writes a session down as it is.
+async fn snapshot(store: &Store, session: &str, body: &str) {
+    let turns = vec![TurnRow { chat: session.into(), position: 0, body: "a turn".to_owned() }];
+    let row = SnapshotRow { body: body.to_owned(), turns };
+    store.sequencer().commit(Batch::new(Some(session.into()), Durability::Durable).snapshot(row)).await.unwrap();
+}
+
+/// The numbers of all rows of both sessions.
+async fn left(store: &Store) -> Vec<u64> {
+    let rows = store.actions(0, u64::MAX, vec![COVERED.to_owned(), BARE.to_owned()]).await.unwrap();
+    rows.iter().map(JournalRow::seq).collect()
+}
+
+/// Two sessions with five rows each; a snapshot covers all of the first one's.
+async fn filled(store: &Store) -> (Vec<u64>, Vec<u64>) {
+    let (mut covered, mut bare) = (Vec::new(), Vec::new());
+    for n in 0..5 {
+        covered.push(title(store, COVERED, &format!("covered {n}")).await);
+        bare.push(title(store, BARE, &format!("bare {n}")).await);
+    }
+    snapshot(store, COVERED, "covered").await;
+    (covered, bare)
+}
+
+/// Commits until none of the rows is left. A commit ends only after the sweep that followed the one before it.
+async fn gone(store: &Store, rows: &[u64]) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while left(store).await.iter().any(|seq| rows.contains(seq)) {
+        assert!(Instant::now() < deadline, "the old rows are still there");
+        title(store, BARE, "later").await;
+    }
+}
+
+async fn states(store: &Store) -> [StoredState; 2] {
+    [store.session(COVERED).await.unwrap(), store.session(BARE).await.unwrap()]
+}
+
+#[tokio::test]
+async fn old_rows_go_when_a_snapshot_covers_them_and_sessions_stay_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), Retention { age_ms: 0, ..EAGER });
+    let (covered, bare) = filled(&store).await;
+    gone(&store, &covered).await;
+    assert!(left(&store).await.starts_with(&bare), "without a snapshot nothing goes");
+    let after = title(&store, COVERED, "after the snapshot").await;
+    title(&store, BARE, "one more sweep").await;
+    let [whole, _] = states(&store).await;
+    assert_eq!(whole.snapshot.as_deref(), Some("covered"));
+    assert_eq!(whole.turns, ["a turn"]);
+    assert_eq!(whole.rows.iter().map(JournalRow::seq).collect::<Vec<_>>(), [after], "what the snapshot lacks");
+    let before = states(&store).await;
+    store.sequencer().stop().await;
+    drop(store);
+    let store = open(dir.path(), EAGER);
+    assert_eq!(states(&store).await, before, "the same after reopening");
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn rows_beyond_the_bytes_go_when_a_snapshot_covers_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), Retention { bytes: 10_000, ..EAGER });
+    let (covered, bare) = filled(&store).await;
+    title(&store, BARE, "one more sweep").await;
+    assert_eq!(left(&store).await.len(), 11, "so few bytes may stay");
+    title(&store, BARE, &"x".repeat(20_000)).await;
+    gone(&store, &covered).await;
+    assert!(left(&store).await.starts_with(&bare), "without a snapshot nothing goes");
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn whoever_saw_less_than_what_is_kept_is_told_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), EAGER);
+    let (covered, bare) = filled(&store).await;
+    let channels = || vec![COVERED.to_owned()];
+    let missed = store.missed(covered[1], u64::MAX, channels()).await.unwrap().unwrap();
+    assert_eq!(missed.iter().map(JournalRow::seq).collect::<Vec<_>>(), covered[2..]);
+    store.sequencer().stop().await;
+    drop(store);
+
+    let store = open(dir.path(), Retention { age_ms: 0, ..EAGER });
+    assert_eq!(store.life().last_durable, bare[4]);
+    assert!(store.missed(covered[1], u64::MAX, channels()).await.unwrap().is_some(), "nothing was removed yet");
+    gone(&store, &covered).await;
+    for channels in [channels(), vec![BARE.to_owned()]] {
+        let missed = store.missed(covered[1], u64::MAX, channels).await.unwrap();
+        assert_eq!(missed, None, "in the same life in which it was removed");
+    }
+    let newest = store.sequencer().current();
+    assert_eq!(store.missed(newest, u64::MAX, channels()).await.unwrap(), Some(Vec::new()));
+    store.sequencer().stop().await;
+    drop(store);
+
+    let store = open(dir.path(), EAGER);
+    assert_eq!(store.missed(covered[1], u64::MAX, channels()).await.unwrap(), None, "and in the next");
+    assert!(store.life().last_durable >= newest);
+    store.sequencer().stop().await;
+}
+
+#[tokio::test]
+async fn clients_are_kept_with_their_memo_and_the_latest_come_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path(), Retention::default());
+    let client = |id: &str, memo: &str, seen_ms| StoredClient { id: id.into(), memo: memo.into(), seen_ms };
+    for row in [client("a", "old", 1), client("b", "B", 2), client("c", "C", 3), client("a", "new", 4)] {
+        store.sequencer().submit(Batch::new(None, Durability::Stream).client(row)).await.unwrap();
+    }
+    store.sequencer().stop().await;
+    drop(store);
+    let store = open(dir.path(), Retention::default());
+    assert_eq!(store.clients(2, 10).await.unwrap(), [client("a", "new", 4), client("c", "C", 3), client("b", "B", 2)]);
+    assert_eq!(store.clients(3, 10).await.unwrap().len(), 2);
+    assert_eq!(store.clients(0, 1).await.unwrap(), [client("a", "new", 4)]);
+    store.sequencer().stop().await;
+}

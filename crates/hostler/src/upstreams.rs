@@ -1,0 +1,211 @@
+//! What the configuration says about the gateway, in the gateway's own words: upstreams, limits, prices, betas.
+//!
+//! A new kind of upstream gets its arm in `Joined::make`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hostler_cli::{
+    CopilotMode, GatewayOptions, LaunchError, LimitSettings, PriceSettings, UpstreamSettings, UpstreamSpec,
+    VaultSettings,
+};
+use hostler_gateway::{
+    ALLOWED_BETAS, AnthropicConfig, AnthropicUpstream, Budget, CopilotConfig, CopilotUpstream, CredentialHeader,
+    CredentialVault, Dollars, GITHUB_API_URL, Gateway, GatewayConfig, Limits, NamedUpstream, OpenAiConfig,
+    OpenAiUpstream, Price, Prices, ScriptedUpstream, SessionLimits, TokenLimit, Upstream, Upstreams,
+};
+use url::Url;
+
+use crate::credentials;
+
+/// Where the Messages API is when nobody says otherwise.
+const ANTHROPIC: &str = "https://api.anthropic.com";
+/// Where chat completions are when nobody says otherwise.
+const OPENAI: &str = "https://api.openai.com/v1";
+
+/// The upstreams of one gateway, with what they were made from: what has not changed is not made again, and keeps its
+/// connections, tokens and lists.
+pub(crate) struct Joined {
+    vault: CredentialVault,
+    made: Mutex<Vec<Made>>,
+}
+
+struct Made {
+    spec: UpstreamSpec,
+    upstream: Arc<dyn Upstream>,
+}
+
+impl Joined {
+    pub(crate) fn new(vault: &VaultSettings) -> Self {
+        Self { vault: credentials::vault(vault), made: Mutex::default() }
+    }
+
+    /// The setup of a gateway that has not started yet.
+    pub(crate) fn config(&self, options: &GatewayOptions) -> Result<GatewayConfig, LaunchError> {
+        let mut config = GatewayConfig::new(self.upstreams(options)?);
+        config.allowed_betas = allowed_betas(options);
+        config.limits = limits(&options.limits);
+        config.prices = prices(&options.prices)?;
+        Ok(config)
+    }
+
+    /// Brings a running gateway up to date. Nothing has changed if this fails.
+    pub(crate) fn reconfigure(&self, gateway: &Gateway, options: &GatewayOptions) -> Result<(), LaunchError> {
+        let prices = prices(&options.prices)?;
+        gateway.reconfigure(self.upstreams(options)?);
+        gateway.allow_betas(allowed_betas(options));
+        gateway.set_prices(prices);
+        // Last: requests that wait may go on now, and do so with all the rest in place.
+        gateway.set_limits(limits(&options.limits));
+        Ok(())
+    }
+
+    fn upstreams(&self, options: &GatewayOptions) -> Result<Upstreams, LaunchError> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Vec::new();
+        for spec in &options.upstreams {
+            let upstream = match made.iter().find(|made| made.spec == *spec) {
+                Some(same) => Arc::clone(&same.upstream),
+                None => self.make(spec)?,
+            };
+            next.push(Made { spec: spec.clone(), upstream });
+        }
+        let named = next
+            .iter()
+            .map(|made| NamedUpstream { name: made.spec.name.clone(), upstream: Arc::clone(&made.upstream) });
+        let upstreams = Upstreams::new(named.collect()).map_err(sentence)?;
+        *made = next;
+        Ok(upstreams)
+    }
+
+    fn make(&self, spec: &UpstreamSpec) -> Result<Arc<dyn Upstream>, LaunchError> {
+        match &spec.settings {
+            UpstreamSettings::Scripted => Ok(Arc::new(ScriptedUpstream)),
+            UpstreamSettings::Anthropic { url, bearer } => {
+                let config = AnthropicConfig {
+                    credential: credentials::source(&self.vault, spec)?,
+                    credential_header: if *bearer { CredentialHeader::Bearer } else { CredentialHeader::ApiKey },
+                    ..AnthropicConfig::new(address(spec, url.as_deref(), ANTHROPIC)?)
+                };
+                Ok(Arc::new(AnthropicUpstream::new(config)))
+            }
+            UpstreamSettings::OpenAi { url, max_tokens_field } => {
+                let mut config = OpenAiConfig {
+                    credential: credentials::source(&self.vault, spec)?,
+                    ..OpenAiConfig::new(address(spec, url.as_deref(), OPENAI)?)
+                };
+                match max_tokens_field.as_deref() {
+                    None => {}
+                    Some("max_completion_tokens") => config.dialect.token_limit = TokenLimit::MaxCompletionTokens,
+                    Some(_) => config.dialect.token_limit = TokenLimit::MaxTokens,
+                }
+                Ok(Arc::new(OpenAiUpstream::new(config)))
+            }
+            UpstreamSettings::Copilot { github_api_url, api_url, integration_id, mode, .. } => {
+                let github = address(spec, github_api_url.as_deref(), GITHUB_API_URL)?;
+                let mut config = CopilotConfig::new(github, credentials::source(&self.vault, spec)?);
+                config.api_url = api_url.as_deref().map(|url| address(spec, Some(url), url)).transpose()?;
+                config.integration_id = integration_id.clone();
+                config.mode = match mode {
+                    CopilotMode::Exchange => hostler_gateway::CopilotMode::Exchange,
+                    CopilotMode::Token => hostler_gateway::CopilotMode::Token,
+                };
+                Ok(Arc::new(CopilotUpstream::new(config).map_err(sentence)?))
+            }
+        }
+    }
+}
+
+fn allowed_betas(options: &GatewayOptions) -> Vec<String> {
+    options.allowed_betas.clone().unwrap_or_else(|| ALLOWED_BETAS.map(str::to_owned).into())
+}
+
+fn limits(settings: &LimitSettings) -> Limits {
+    let small = |count: Option<u64>| count.map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let money = |dollars: Option<hostler_cli::Dollars>| dollars.map(|dollars| Dollars::from_nanos(dollars.nanos));
+    Limits {
+        concurrent: small(settings.concurrent),
+        requests_per_minute: small(settings.requests_per_minute),
+        day: Budget {
+            requests: settings.day_requests,
+            tokens: settings.day_tokens,
+            dollars: money(settings.day_dollars),
+        },
+        session: SessionLimits {
+            total: Budget {
+                requests: settings.session_requests,
+                tokens: settings.session_tokens,
+                dollars: money(settings.session_dollars),
+            },
+            ..SessionLimits::default()
+        },
+    }
+}
+
+/// The bundled prices, and those of the configuration in front of them.
+fn prices(settings: &[PriceSettings]) -> Result<Prices, LaunchError> {
+    let dollars = |dollars: hostler_cli::Dollars| Dollars::from_nanos(dollars.nanos);
+    settings.iter().try_fold(Prices::bundled(), |prices, settings| {
+        let usual = Price::new(dollars(settings.input), dollars(settings.output));
+        let price = Price {
+            cache_read: settings.cache_read.map_or(usual.cache_read, dollars),
+            cache_write: settings.cache_write.map_or(usual.cache_write, dollars),
+            ..usual
+        };
+        prices.with(&settings.model, price).map_err(sentence)
+    })
+}
+
+/// An upstream's address, or where it usually is.
+pub(crate) fn address(spec: &UpstreamSpec, url: Option<&str>, usual: &str) -> Result<Url, LaunchError> {
+    Url::parse(url.unwrap_or(usual)).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
+        LaunchError::Other(format!("The address of the upstream {} is no http or https URL.", spec.name))
+    })
+}
+
+/// A reason of the gateway's, as a sentence.
+pub(crate) fn sentence(reason: impl std::fmt::Display) -> LaunchError {
+    let reason = reason.to_string();
+    let mut letters = reason.trim_end_matches('.').chars();
+    let first = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
+    LaunchError::Other(format!("{first}{}.", letters.as_str()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests may panic")]
+mod tests {
+    use std::path::PathBuf;
+
+    use hostler_cli::{CredentialSpec, CredentialStore};
+
+    use super::*;
+
+    fn spec(name: &str, path: &str) -> UpstreamSpec {
+        UpstreamSpec {
+            name: name.to_owned(),
+            settings: UpstreamSettings::Anthropic { url: Some("http://127.0.0.1:9".to_owned()), bearer: false },
+            credential: CredentialSpec::File(PathBuf::from(path)),
+        }
+    }
+
+    fn options(upstreams: Vec<UpstreamSpec>) -> GatewayOptions {
+        GatewayOptions { upstreams, allowed_betas: None, limits: LimitSettings::default(), prices: Vec::new() }
+    }
+
+    fn made(joined: &Joined, name: &str) -> Arc<dyn Upstream> {
+        let made = joined.made.lock().unwrap();
+        Arc::clone(&made.iter().find(|made| made.spec.name == name).unwrap().upstream)
+    }
+
+    #[test]
+    fn what_has_not_changed_is_not_made_again_and_a_failure_changes_nothing() {
+        let joined = Joined::new(&VaultSettings { directory: PathBuf::from("/nowhere"), store: CredentialStore::File });
+        joined.upstreams(&options(vec![spec("a", "/a"), spec("b", "/b")])).unwrap();
+        let (a, b) = (made(&joined, "a"), made(&joined, "b"));
+        joined.upstreams(&options(vec![spec("b", "/other"), spec("a", "/a")])).unwrap();
+        assert!(Arc::ptr_eq(&a, &made(&joined, "a")));
+        assert!(!Arc::ptr_eq(&b, &made(&joined, "b")));
+        let b = made(&joined, "b");
+        assert!(joined.upstreams(&options(vec![spec("c", "/c"), spec("c", "/c")])).is_err());
+        assert!(Arc::ptr_eq(&b, &made(&joined, "b")));
+    }
+}

@@ -1,0 +1,142 @@
+//! Claude Code, both builds, as a client of the proxy: told by two variables where it is, and nothing else.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
+use hostler_driver::Installer as _;
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::common::{BUILDS, Home, PATIENCE, cache_home, text};
+use super::{Proxy, scripted};
+
+/// What Claude Code printed about one prompt.
+struct Answer {
+    lines: Vec<Value>,
+}
+
+impl Answer {
+    fn result(&self) -> &Value {
+        self.lines.iter().rev().find(|line| line["type"] == "result").unwrap_or_else(|| panic!("{:#?}", self.lines))
+    }
+
+    /// The deltas of a kind, joined.
+    fn streamed(&self, kind: &str, field: &str) -> String {
+        let deltas = self.lines.iter().map(|line| &line["event"]["delta"]).filter(|delta| delta["type"] == kind);
+        deltas.filter_map(|delta| delta[field].as_str()).collect()
+    }
+
+    fn retries(&self) -> usize {
+        self.lines.iter().filter(|line| line["subtype"] == "api_retry").count()
+    }
+}
+
+fn executable(build: &str) -> PathBuf {
+    let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), std::env::vars_os().collect());
+    let installed = ClaudeInstaller::new(config).installed(build);
+    installed.unwrap_or_else(|| panic!("run `hostler agents install claude --build {build}`")).path
+}
+
+/// `claude -p`, as somebody types it who has copied the two export lines.
+async fn claude(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Answer {
+    let path = executable(build);
+    let mut command = if build == "js" {
+        let mut command = Command::new("node");
+        command.arg(path);
+        command
+    } else {
+        Command::new(path)
+    };
+    command
+        .args(["-p", prompt, "--output-format", "stream-json", "--verbose", "--include-partial-messages"])
+        .args(["--model", "claude-sonnet-4-5", "--allowedTools", "Bash,Read"])
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "TEST_RUN"))
+        .env("HOME", home.path("home"))
+        .env("CLAUDE_CONFIG_DIR", home.path("claude"))
+        .env("TMPDIR", home.path("run"))
+        .env("ANTHROPIC_BASE_URL", proxy.base_url())
+        .env("ANTHROPIC_AUTH_TOKEN", proxy.bearer())
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .env("DISABLE_AUTOUPDATER", "1")
+        .env("CLAUDE_CODE_MAX_RETRIES", "1")
+        .current_dir(home.work())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("claude ends").unwrap();
+    let printed = text(&output.stdout);
+    let lines = printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")));
+    Answer { lines: lines.collect() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_streams_thinks_and_uses_tools() {
+    for build in BUILDS {
+        let home = Home::new();
+        let proxy = scripted(&home, &["--log-requests"]).await;
+        let answer = claude(build, &home, &proxy, "!think Let me see.\n!say Hello, streamed world").await;
+        assert_eq!(answer.result()["is_error"], false, "{build}: {}", answer.result());
+        assert_eq!(answer.result()["result"], "Hello, streamed world", "{build}");
+        assert_eq!(answer.streamed("text_delta", "text"), "Hello, streamed world", "{build}");
+        assert_eq!(answer.streamed("thinking_delta", "thinking"), "Let me see.", "{build}");
+
+        std::fs::write(home.work().join("note.txt"), "treasure").unwrap();
+        let prompt = format!(
+            "!tool Bash {{\"command\":\"echo made > made.txt\",\"description\":\"x\"}}\n!tool Read {{\"file_path\":\"{}\"}}\n!say done",
+            home.work().join("note.txt").display()
+        );
+        let answer = claude(build, &home, &proxy, &prompt).await;
+        assert_eq!(answer.result()["result"], "done", "{build}: {}", answer.result());
+        assert_eq!(std::fs::read_to_string(home.work().join("made.txt")).unwrap(), "made\n", "{build}");
+        assert!(
+            answer.lines.iter().any(|line| line["type"] == "user" && line.to_string().contains("treasure")),
+            "{build}"
+        );
+        proxy.said(" answered\n", 3).await;
+        let log = proxy.stop().await;
+        assert!(
+            log.contains("POST /v1/messages model=claude-sonnet-4-5 upstream=scripted status=200"),
+            "{build}: {log}"
+        );
+        assert!(!log.contains("treasure") && !log.contains("streamed world"), "{build}: {log}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_are_tried_again_or_not_as_the_agent_does_with_the_provider() {
+    for build in BUILDS {
+        let home = Home::new();
+        let proxy = scripted(&home, &["--log-requests"]).await;
+        for (status, tried_again) in [(401, true), (429, true), (529, true), (500, true), (403, false)] {
+            let answer = claude(build, &home, &proxy, &format!("!error {status} No, sir.")).await;
+            assert_eq!(answer.result()["is_error"], true, "{build} {status}: {}", answer.result());
+            assert_eq!(answer.result()["api_error_status"], status, "{build} {status}: {}", answer.result());
+            assert_eq!(answer.retries(), usize::from(tried_again), "{build} {status}");
+            let log = proxy.said(&format!(" status={status} "), 1 + usize::from(tried_again)).await;
+            assert!(!log.contains("No, sir."), "{build}: {log}");
+        }
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_in_mid_stream_is_an_error_that_each_build_takes_in_its_way() {
+    for build in BUILDS {
+        let home = Home::new();
+        let proxy = scripted(&home, &["--log-requests"]).await;
+        let answer = claude(build, &home, &proxy, "!say begun\n!cut").await;
+        assert!(answer.streamed("text_delta", "text").starts_with("begun"), "{build}");
+        proxy.said(" broken-off\n", 1).await;
+        let result = answer.result();
+        if build == "js" {
+            assert_eq!(result["is_error"], true, "{build}: {result}");
+            assert!(result["result"].as_str().unwrap().contains("the answer broke off"), "{build}: {result}");
+        } else {
+            // It asks the model to go on where it stopped.
+            proxy.said(" answered\n", 1).await;
+            assert_eq!(result["is_error"], false, "{build}: {result}");
+        }
+        proxy.stop().await;
+    }
+}

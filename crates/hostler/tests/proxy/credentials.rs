@@ -1,0 +1,234 @@
+//! Where keys come from, how they change under the running proxy, and where they never are.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use nix::pty::openpty;
+use tokio::io::AsyncWriteExt as _;
+
+use super::Proxy;
+use super::common::upstream::{QUOTE, ScriptedServer};
+use super::common::{BUILDS, Home, PATIENCE, files, finish, text};
+
+fn work(server: &ScriptedServer, key: &str) -> String {
+    format!("upstream = 'work'\n[upstreams.work]\nkind = 'anthropic'\nurl = '{}'\n{key}\n", server.url)
+}
+
+async fn start(home: &Home) -> Proxy {
+    let mut command = home.hostler(&["proxy", "--log-requests"]);
+    command.env("HOSTLER_LOG", "trace").env("HOSTLER_CREDENTIAL_STORE", "file");
+    Proxy::start(command).await
+}
+
+/// The key of the last call.
+fn last_key(server: &ScriptedServer) -> Option<String> {
+    server.requests().last().unwrap().header("x-api-key").map(str::to_owned)
+}
+
+/// Runs a command that reads a key from stdin.
+async fn with_stdin(home: &Home, args: &[&str], stdin: &str) -> Output {
+    let mut command = home.hostler(args);
+    command.env("HOSTLER_CREDENTIAL_STORE", "file").stdin(Stdio::piped());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).await.unwrap();
+    tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("the command ends").unwrap()
+}
+
+#[tokio::test]
+async fn a_key_in_a_file_is_exchanged_without_a_restart_and_never_shown() {
+    let home = Home::new();
+    let server = ScriptedServer::start().await;
+    let file = home.path("config").join("hostler").join("work.key");
+    home.configure(&work(&server, "key-file = 'work.key'"));
+    let proxy = start(&home).await;
+    let (status, body) = proxy.ask("m", "hi", false).await;
+    assert!(status == 401 && body.contains("work.key"), "{body}");
+    assert!(server.requests().is_empty(), "nobody is called without the key");
+
+    let keys = ["sk-planted-the-first-one", "sk-planted-the-second-key"];
+    for key in keys {
+        std::fs::write(&file, format!("{key}\n")).unwrap();
+        proxy.answer("m", "hi").await;
+        assert_eq!(last_key(&server).as_deref(), Some(key));
+        for status in [400, 401, 500] {
+            let (answered, body) = proxy.ask("m", &format!("!error {status} Your key {QUOTE} is bad."), true).await;
+            assert_eq!(answered, status);
+            assert!(body.contains("[redacted]") && !body.contains(key), "{body}");
+        }
+    }
+    proxy.said("POST /v1/messages", 9).await;
+    let log = proxy.stop().await;
+    assert!(log.contains("DEBUG") || log.contains("INFO"), "this is the log: {log}");
+    for key in keys {
+        assert!(!log.contains(key), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn logging_in_and_out_counts_at_once_and_the_key_is_in_a_private_file_alone() {
+    let home = Home::new();
+    let server = ScriptedServer::start().await;
+    home.configure(&work(&server, ""));
+    let proxy = start(&home).await;
+    proxy.answer("m", "hi").await;
+    assert_eq!(last_key(&server), None);
+
+    let key = "sk-planted-for-a-login";
+    let output = with_stdin(&home, &["agents", "login", "work"], &format!("{key}\n")).await;
+    let said = text(&output.stdout) + &text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let file = home.path("state").join("hostler").join("credentials").join("work");
+    assert!(said.contains(file.to_str().unwrap()) && !said.contains(key), "{said}");
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+    proxy.answer("m", "hi").await;
+    assert_eq!(last_key(&server).as_deref(), Some(key));
+
+    let output = finish(home.hostler(&["doctor"])).await;
+    let report = text(&output.stdout);
+    assert!(report.contains(&format!("has a key, in {}.", file.display())) && !report.contains(key), "{report}");
+
+    let output = with_stdin(&home, &["agents", "logout", "work"], "").await;
+    assert!(text(&output.stderr).contains("was removed from"), "{output:?}");
+    proxy.answer("m", "hi").await;
+    assert_eq!(last_key(&server), None);
+    proxy.said("POST /v1/messages", 3).await;
+    let log = proxy.stop().await;
+    assert!(!log.contains(key), "{log}");
+    for path in files(home.root()) {
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&bytes).contains(key), "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn where_no_keyring_is_reachable_a_file_is_used_and_said_to_be() {
+    let home = Home::new();
+    let mut command = home.hostler(&["agents", "login", "anthropic"]);
+    // The runtime directory of this home has no bus.
+    command.env_remove("DBUS_SESSION_BUS_ADDRESS").env_remove("HOSTLER_CREDENTIAL_STORE").stdin(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"sk-planted").await.unwrap();
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(
+        said.starts_with("The system keyring cannot be used: ") && said.contains("A file is used instead."),
+        "{said}"
+    );
+    assert!(home.path("state").join("hostler").join("credentials").join("anthropic").is_file());
+
+    let mut strict = home.hostler(&["agents", "login", "openai"]);
+    strict.env_remove("DBUS_SESSION_BUS_ADDRESS").env("HOSTLER_CREDENTIAL_STORE", "keyring").stdin(Stdio::piped());
+    let mut child = strict.stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"sk-planted").await.unwrap();
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output()).await.expect("it ends").unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(!home.path("state").join("hostler").join("credentials").join("openai").exists());
+}
+
+#[tokio::test]
+async fn a_key_that_is_typed_is_not_shown() {
+    let home = Home::new();
+    let pty = openpty(None, None).unwrap();
+    let mut command = home.hostler(&["agents", "login", "anthropic"]);
+    let slave = || Stdio::from(pty.slave.try_clone().unwrap());
+    command.env("HOSTLER_CREDENTIAL_STORE", "file").stdin(slave()).stdout(slave()).stderr(slave());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    drop(pty.slave);
+    let terminal = std::fs::File::from(pty.master);
+    let typing = terminal.try_clone().unwrap();
+    let key = "sk-typed-in-secret";
+    let shown = tokio::task::spawn_blocking(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut terminal, mut typing) = (terminal, typing);
+        let mut shown = String::new();
+        let mut bytes = [0_u8; 1024];
+        let mut typed = false;
+        // Linux ends a terminal that nobody has open any more with an error.
+        while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+            shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+            if shown.contains("(not shown as you type): ") && !typed {
+                typed = true;
+                typing.write_all(format!("{key}\n").as_bytes()).unwrap();
+            }
+        }
+        shown
+    });
+    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it ends").unwrap();
+    let shown = tokio::time::timeout(PATIENCE, shown).await.expect("the terminal ends").unwrap();
+    assert_eq!(status.code(), Some(0), "{shown}");
+    assert!(shown.contains("The key of anthropic is in ") && !shown.contains(key), "{shown}");
+    let kept = std::fs::read_to_string(home.path("state").join("hostler").join("credentials").join("anthropic"));
+    assert_eq!(kept.unwrap(), key);
+}
+
+#[tokio::test]
+async fn a_missing_key_of_a_provider_is_told_with_what_to_do_before_anybody_is_called() {
+    let home = Home::new();
+    let proxy = Proxy::start(home.hostler(&["proxy"])).await;
+    let (status, body) = proxy.ask("claude-sonnet-4-5", "hi", true).await;
+    assert_eq!(status, 401);
+    assert!(body.contains("authentication_error") && body.contains("hostler agents login anthropic"), "{body}");
+    proxy.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_key_ends_a_turn_at_once_with_what_to_do_and_code_4() {
+    for build in BUILDS {
+        let home = Home::new();
+        let mut command = home.hostler(&["run", "hi"]);
+        command.env("HOSTLER_CLAUDE", build).env("HOSTLER_LOG", "off");
+        let output = finish(command).await;
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{build}: {said}");
+        assert!(said.contains("hostler agents login anthropic"), "{build}: {said}");
+    }
+}
+
+/// GitHub's pages for signing in; the person has typed the code by the second question.
+async fn github() -> (String, tokio::task::JoinHandle<()>) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let json = [("content-type", "application/json")];
+    let begin = async move || {
+        let code = r#"{"device_code":"dc","user_code":"WDJB-MJHT","verification_uri":"https://github.example/device","expires_in":900,"interval":1}"#;
+        (json, code)
+    };
+    let token = move || {
+        let answer = match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => r#"{"error":"authorization_pending"}"#,
+            _ => r#"{"access_token":"gho_planted_by_the_test","token_type":"bearer","scope":"read:user"}"#,
+        };
+        async move { (json, answer) }
+    };
+    let app = axum::Router::new()
+        .route("/login/device/code", axum::routing::post(begin))
+        .route("/login/oauth/access_token", axum::routing::post(token));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (url, tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }))
+}
+
+#[tokio::test]
+async fn signing_in_to_copilot_shows_the_code_and_keeps_the_token() {
+    let home = Home::new();
+    let (url, server) = github().await;
+    home.configure(&format!("[upstreams.copilot]\ngithub-url = '{url}'\nclient-id = 'Iv1.test'\n"));
+    let output = with_stdin(&home, &["agents", "login", "copilot"], "").await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("https://github.example/device") && said.contains("WDJB-MJHT"), "{said}");
+    assert!(said.contains("The GitHub token of copilot is in ") && !said.contains("gho_"), "{said}");
+    let kept = home.path("state").join("hostler").join("credentials").join("copilot");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "gho_planted_by_the_test");
+    server.abort();
+
+    let nobody = Home::new();
+    let output = with_stdin(&nobody, &["agents", "login", "copilot"], "").await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("client-id") && said.contains("GITHUB_TOKEN"), "{said}");
+}

@@ -1,0 +1,118 @@
+//! The examples of `docs/gateway.md`, each as its reader would use it.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::common::{Home, cache_home, finish, text};
+use super::{Proxy, scripted};
+
+const PAGE: &str = include_str!("../../../../docs/gateway.md");
+const HELLO: &str = "Hello from the scripted model. You said: hi";
+
+/// The only block of a language.
+fn block(language: &str) -> &'static str {
+    let fence = format!("```{language}\n");
+    let mut blocks = PAGE.split(&fence).skip(1).map(|rest| rest.split_once("\n```").unwrap().0);
+    let block = blocks.next().unwrap();
+    assert_eq!(blocks.next(), None, "one block of {language}");
+    block
+}
+
+/// A program with nothing in its environment but the two variables that the page says to copy.
+fn reader(program: &str, argument: &str, home: &Home, proxy: &Proxy) -> Command {
+    let log = proxy.log();
+    let variables = log.lines().filter_map(|line| line.strip_prefix("  export ")?.split_once('='));
+    let mut command = Command::new(program);
+    command
+        .args(["-c", argument])
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "TEST_RUN"))
+        .env("HOME", home.path("home"))
+        .envs(variables)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+#[tokio::test]
+async fn curl_and_the_sdk_get_their_answer() {
+    let home = Home::new();
+    let proxy = scripted(&home, &[]).await;
+    proxy.said("export ANTHROPIC_AUTH_TOKEN=", 1).await;
+    let output = finish(reader("sh", block("sh"), &home, &proxy)).await;
+    let answer: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("curl is needed for this test: {}", text(&output.stderr)));
+    assert_eq!(answer["content"][0]["text"], HELLO);
+
+    let mut command = reader("python3", block("python"), &home, &proxy);
+    command.env("PYTHONPATH", sdk()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let output = finish(command).await;
+    assert_eq!(text(&output.stdout).trim_end(), HELLO, "{}", text(&output.stderr));
+    proxy.stop().await;
+}
+
+/// Where `cargo xtask setup` puts the Python SDK.
+fn sdk() -> PathBuf {
+    let tools = cache_home().join("hostler").join("tools");
+    let found = std::fs::read_dir(&tools).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<_> = found.filter(|path| path.join("anthropic").is_dir()).collect();
+    found.sort();
+    found.pop().unwrap_or_else(|| panic!("the Python SDK is not below {}; run `cargo xtask setup`", tools.display()))
+}
+
+#[tokio::test]
+async fn the_configuration_is_one() {
+    let home = Home::new();
+    home.configure(block("toml"));
+    std::fs::write(home.path("config").join("hostler").join("cloud.key"), "sk-cloud").unwrap();
+    let mut command = home.hostler(&["proxy"]);
+    command.env("WORK_KEY", "sk-work");
+    let proxy = Proxy::start(command).await;
+    assert_eq!(proxy.answer("@toy:claude-sonnet-4-5", "hi").await, HELLO);
+    let log = proxy.stop().await;
+    assert!(log.contains("upstreams: work, cloud, toy.") && !log.contains("not a setting"), "{log}");
+    let mut command = home.hostler(&["doctor"]);
+    command.env("WORK_KEY", "sk-work");
+    let report = text(&finish(command).await.stdout);
+    for part in ["work (anthropic, the default) has a key, in the variable WORK_KEY", "cloud.key"] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+}
+
+#[test]
+fn every_key_of_an_upstream_is_on_the_page() {
+    for key in [
+        "kind",
+        "url",
+        "bearer",
+        "max-tokens-field",
+        "github-url",
+        "github-api-url",
+        "api-url",
+        "client-id",
+        "integration-id",
+        "mode",
+        "key-env",
+        "key-file",
+        "key-keyring",
+        "allowed-betas",
+        "credential-store",
+        "concurrent",
+        "requests-per-minute",
+        "session-requests",
+        "session-tokens",
+        "session-dollars",
+        "day-requests",
+        "day-tokens",
+        "day-dollars",
+        "cache-read",
+        "cache-write",
+        "input",
+        "output",
+    ] {
+        assert!(PAGE.contains(&format!("`{key}`")), "{key}");
+    }
+}

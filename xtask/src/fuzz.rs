@@ -1,0 +1,94 @@
+//! `cargo xtask fuzz`: a bounded run over every target in `fuzz/`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::outside;
+use crate::steps::{Steps, Then, succeed};
+use crate::workspace::Workspace;
+
+/// The largest input; everything that matters fits, and small inputs run faster.
+const MAX_INPUT_BYTES: usize = 1024;
+
+/// How long to run.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// For how many seconds each target runs.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+    /// Runs only this target.
+    #[arg(long)]
+    target: Option<String>,
+}
+
+/// Runs the targets one after the other; what is found lies in `fuzz/artifacts`.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let directory = workspace.root.join("fuzz");
+    let targets = chosen(targets(&directory)?, options.target.as_deref())?;
+    let cargo_fuzz = outside::ensure("cargo-fuzz")?.join("bin/cargo-fuzz");
+    let mut steps = Steps::default();
+    let built = || succeed(command(&cargo_fuzz, &workspace, "build").arg("--fuzz-dir").arg(&directory));
+    steps.step("build", Then::Stop, || {
+        built().context("the targets could not be built; libFuzzer needs a C++ compiler beside Rust's")
+    });
+    for target in targets {
+        let corpus = workspace.target_directory.join("fuzz-corpus").join(&target);
+        std::fs::create_dir_all(&corpus).with_context(|| format!("{} could not be created", corpus.display()))?;
+        let mut run = command(&cargo_fuzz, &workspace, "run");
+        run.arg("--fuzz-dir").arg(&directory).arg(&target);
+        // What is discovered goes to the first directory; the seeds in the second one stay as they are.
+        run.arg(corpus).arg(directory.join("seeds").join(&target)).arg("--");
+        run.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={MAX_INPUT_BYTES}"));
+        run.args(["-print_final_stats=1", "-verbosity=0"]);
+        steps.step(target, Then::GoOn, || succeed(&mut run));
+    }
+    Ok(steps.finish())
+}
+
+/// Without a sanitizer, which has little to find in code without `unsafe`, the stable toolchain will do.
+fn command(cargo_fuzz: &Path, workspace: &Workspace, verb: &str) -> Command {
+    let mut command = Command::new(cargo_fuzz);
+    command.args([verb, "--sanitizer", "none"]).current_dir(&workspace.root);
+    command.env("CARGO_TARGET_DIR", workspace.target_directory.join("fuzz"));
+    command
+}
+
+fn targets(directory: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(directory.join("fuzz_targets")).context("there are no fuzz targets")?;
+    let paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let mut names: Vec<String> = paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+fn chosen(targets: Vec<String>, only: Option<&str>) -> Result<Vec<String>> {
+    match only {
+        None => Ok(targets),
+        Some(only) if targets.iter().any(|target| target == only) => Ok(vec![only.to_owned()]),
+        Some(only) => bail!("there is no target called \"{only}\"; there are {}", targets.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_has_seeds_and_an_unknown_one_is_told() {
+        let directory = Workspace::load().unwrap().root.join("fuzz");
+        let names = targets(&directory).unwrap();
+        assert!(!names.is_empty());
+        for name in &names {
+            assert!(std::fs::read_dir(directory.join("seeds").join(name)).unwrap().count() > 0, "{name}");
+        }
+        let error = chosen(names, Some("nonsense")).unwrap_err().to_string();
+        assert!(error.contains("there is no target called \"nonsense\"; there are"), "{error}");
+    }
+}

@@ -1,0 +1,32 @@
+//! `cargo xtask soak`: very many requests through the gateway, most of which go wrong; nothing may be left of them.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::steps::succeed;
+use crate::workspace::Workspace;
+
+/// How much.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// How many requests are made in all.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1_000..))]
+    requests: u64,
+    /// Where the dice begin; the same seed deals the same faults.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// Runs the gateway's soak test, which is small by default, in the release profile and at this size.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let mut test = workspace.cargo();
+    test.args(["test", "--quiet", "--release", "--package", "hostler-gateway", "--test", "soak"]);
+    test.args(["--", "--nocapture"]).env("HOSTLER_SOAK_REQUESTS", options.requests.to_string());
+    if let Some(seed) = options.seed {
+        test.env("HOSTLER_SOAK_SEED", seed.to_string());
+    }
+    succeed(&mut test)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -87,6 +87,10 @@ Examples:
 
 Settings without a flag, as HOSTLER_… variable or key of the configuration file:
   handshake-timeout    seconds that an agent may take to become ready [default: 60]
+  allow-bypass         let clients choose the permission mode that asks nothing [default: false]
+  unattended           what becomes of requests that nobody answers: wait, deny or allow
+                       [default: wait]
+  unattended-after     seconds after which they are denied [default: at once]
   durability           full: accepted messages survive a power failure too, at the price of a disk
                        sync each [default: normal]
   allowed-origins      web pages that may connect beside the built-in ones

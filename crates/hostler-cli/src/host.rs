@@ -205,6 +205,8 @@ pub(crate) fn options(
         handshake_timeout: settings.handshake_timeout,
         durability: settings.durability,
         agent_env: settings.agent_env.clone(),
+        allow_bypass: settings.allow_bypass,
+        unattended: settings.unattended,
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),
         allowed_origins: settings.allowed_origins.clone(),

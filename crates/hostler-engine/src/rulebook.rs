@@ -247,6 +247,17 @@ mod tests {
         assert!(book.page().broken.is_none());
     }
 
+    #[test]
+    fn the_example_in_the_documentation_is_understood() {
+        let page = include_str!("../../../docs/permissions.md");
+        let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(FILE), example).unwrap();
+        let book = RuleBook::open(dir.path()).unwrap();
+        assert_eq!(texts(&book, "/home/ada/project"), ["Read(~/secrets/**)", "Bash(npm run lint)"]);
+        assert_eq!(texts(&book, "/elsewhere"), ["Read(~/secrets/**)"]);
+    }
+
     #[cfg(unix)]
     #[test]
     fn the_file_is_its_owners_alone_and_nothing_is_left_beside_it() {

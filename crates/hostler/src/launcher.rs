@@ -14,7 +14,7 @@ use hostler_cli::{
     RunningHost,
 };
 use hostler_driver::Installer;
-use hostler_engine::{Engine, EngineConfig, PermissionConfig, StoreOptions};
+use hostler_engine::{Engine, EngineConfig, FixedAnswer, PermissionConfig, StoreOptions, Unattended};
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 
@@ -23,6 +23,9 @@ use crate::{agent, gateway};
 
 /// The hidden command under which this program supervises one agent.
 pub(crate) const SUPERVISE: &str = "supervise";
+
+/// What the agent is told where the configuration denies whatever would be asked.
+const NOBODY_IS_ASKED: &str = "Nobody is asked on this host, so it is denied. Go on without it.";
 
 /// How long an agent may take to react to an interrupt.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
@@ -77,8 +80,7 @@ async fn launch(
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
         interrupt_grace: INTERRUPT_GRACE,
-        // Sessions that name no directory work at home.
-        permissions: PermissionConfig { home: Some(options.default_directory.clone()), ..PermissionConfig::default() },
+        permissions: permissions(&options),
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
@@ -98,6 +100,20 @@ async fn launch(
             let address = options.listen;
             Err(LaunchError::Other(format!("{address} cannot be listened on: {error}. Choose another --listen.")))
         }
+    }
+}
+
+fn permissions(options: &HostOptions) -> PermissionConfig {
+    PermissionConfig {
+        allow_bypass: options.allow_bypass,
+        unattended: match options.unattended {
+            hostler_cli::Unattended::Wait => Unattended::Wait,
+            hostler_cli::Unattended::Deny(Some(time)) => Unattended::DenyAfter(time),
+            hostler_cli::Unattended::Deny(None) => Unattended::Answer(FixedAnswer::Deny(NOBODY_IS_ASKED.to_owned())),
+            hostler_cli::Unattended::Allow => Unattended::Answer(FixedAnswer::Allow),
+        },
+        // Sessions that name no directory work at home.
+        home: Some(options.default_directory.clone()),
     }
 }
 

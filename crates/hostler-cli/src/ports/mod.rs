@@ -85,6 +85,10 @@ pub struct HostOptions {
     pub durability: Durability,
     /// Variables that are added to the agents' environment.
     pub agent_env: Vec<(String, String)>,
+    /// Whether sessions may skip permissions altogether, if a client chooses that.
+    pub allow_bypass: bool,
+    /// What becomes of requests for permissions and answers that nobody answers.
+    pub unattended: Unattended,
     /// The permission mode of sessions that do not name one.
     pub permission_mode: Option<String>,
     /// Where clients start to look for folders.
@@ -93,6 +97,18 @@ pub struct HostOptions {
     pub allowed_origins: Vec<String>,
     /// `Host` headers that are accepted beside loopback.
     pub allowed_hosts: Vec<String>,
+}
+
+/// What becomes of requests that nobody answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unattended {
+    /// They wait.
+    #[default]
+    Wait,
+    /// They are denied, after this time or at once.
+    Deny(Option<Duration>),
+    /// They are allowed at once, as far as no rule denies them.
+    Allow,
 }
 
 /// What accepted messages survive.

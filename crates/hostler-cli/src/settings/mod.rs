@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::ports::{ClaudeChoice, Durability, GatewayOptions, VaultSettings};
+use crate::ports::{ClaudeChoice, Durability, GatewayOptions, Unattended, VaultSettings};
 
 pub(crate) use file::ConfigFile;
 pub(crate) use resolve::resolve;
@@ -57,6 +57,8 @@ pub(crate) struct Settings {
     pub(crate) handshake_timeout: Option<Duration>,
     pub(crate) durability: Durability,
     pub(crate) agent_env: Vec<(String, String)>,
+    pub(crate) allow_bypass: bool,
+    pub(crate) unattended: Unattended,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) exit_on_stdin_eof: bool,
@@ -122,6 +124,9 @@ pub(crate) enum Key {
     Log,
     Model,
     PermissionMode,
+    AllowBypass,
+    Unattended,
+    UnattendedAfter,
     Cwd,
     Json,
 }
@@ -142,7 +147,7 @@ pub(crate) enum Kind {
 const SECONDS: &str = "a number of seconds above 0";
 
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 23] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 26] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -164,12 +169,15 @@ pub(crate) const TABLE: [(Key, &str, Kind); 23] = [
     (Key::Log, "log", Kind::Text),
     (Key::Model, "model", Kind::Text),
     (Key::PermissionMode, "permission-mode", Kind::Text),
+    (Key::AllowBypass, "allow-bypass", Kind::Switch),
+    (Key::Unattended, "unattended", Kind::Text),
+    (Key::UnattendedAfter, "unattended-after", Kind::Seconds),
     (Key::Cwd, "cwd", Kind::Path),
     (Key::Json, "json", Kind::Switch),
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 14] = [
+const NEEDS_RESTART: [Key; 17] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -179,6 +187,9 @@ const NEEDS_RESTART: [Key; 14] = [
     Key::Claude,
     Key::HandshakeTimeout,
     Key::Durability,
+    Key::AllowBypass,
+    Key::Unattended,
+    Key::UnattendedAfter,
     Key::ProxyListen,
     Key::Metrics,
     Key::AllowedOrigins,

@@ -6,13 +6,15 @@ use secrecy::SecretString;
 
 use super::sections::{KeySetting, UpstreamSection};
 use super::upstreams::{self, Chosen};
-use super::values::{parse_claude, parse_durability, parse_listen, parse_seconds, parse_store, parse_text, parse_url};
+use super::values::{
+    parse_claude, parse_durability, parse_listen, parse_seconds, parse_store, parse_text, parse_unattended, parse_url,
+};
 use super::{
     ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, NEEDS_RESTART, Settings, SettingsError, TABLE,
     TokenChoice, Value,
 };
 use crate::environment::HostEnvironment;
-use crate::ports::{GatewayOptions, UpstreamKind, UpstreamSpec, VaultSettings};
+use crate::ports::{GatewayOptions, Unattended, UpstreamKind, UpstreamSpec, VaultSettings};
 use crate::state::is_token;
 
 /// Joins the three places where settings are given. Pure: the environment is a value.
@@ -34,6 +36,16 @@ pub(crate) fn resolve(
     let state_dir = layers.path(Key::StateDir, environment);
     let state_dir_given = state_dir.is_some();
     let state_dir = state_dir.unwrap_or_else(|| environment.xdg_state.join("hostler"));
+    let patience = layers.text(Key::UnattendedAfter, parse_seconds)?;
+    let unattended = match layers.text(Key::Unattended, parse_unattended)?.unwrap_or_default() {
+        Unattended::Deny(_) => Unattended::Deny(patience),
+        // A time after which nothing happens is a mistake.
+        other if patience.is_some() => {
+            warnings.push("`unattended-after` has no effect without `unattended = \"deny\"`.".to_owned());
+            other
+        }
+        other => other,
+    };
     let store = layers.text(Key::CredentialStore, parse_store)?.unwrap_or_default();
     Ok(Settings {
         listen,
@@ -52,6 +64,8 @@ pub(crate) fn resolve(
         handshake_timeout: layers.text(Key::HandshakeTimeout, parse_seconds)?,
         durability: layers.text(Key::Durability, parse_durability)?.unwrap_or_default(),
         agent_env,
+        allow_bypass: layers.switch(Key::AllowBypass),
+        unattended,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
         exit_on_stdin_eof: layers.switch(Key::ExitOnStdinEof),

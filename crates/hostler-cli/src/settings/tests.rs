@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::ports::{ClaudeChoice, Durability, UpstreamSettings};
+use crate::ports::{ClaudeChoice, Durability, Unattended, UpstreamSettings};
 
 pub(super) const CONFIG: &str = "/etc/hostler/config.toml";
 
@@ -72,6 +72,9 @@ fn values_are_read_as_what_they_are() {
         allowed-origins = ['https://a.example', 'https://b.example']
         state-dir = 'state'
         handshake-timeout = 90
+        allow-bypass = true
+        unattended = 'deny'
+        unattended-after = 30
         durability = 'full'
         json = true
         [agent.env]
@@ -86,6 +89,8 @@ fn values_are_read_as_what_they_are() {
     assert_eq!(settings.state_dir, Path::new("/etc/hostler/state"));
     assert_eq!(settings.handshake_timeout, Some(Duration::from_secs(90)));
     assert_eq!(settings.durability, Durability::Full);
+    assert!(settings.allow_bypass);
+    assert_eq!(settings.unattended, Unattended::Deny(Some(Duration::from_secs(30))));
     assert!(settings.json && settings.state_dir_given && !settings.upstream_from_flag);
     assert_eq!(settings.agent_env, [("EDITOR".to_owned(), "true".to_owned())]);
 }

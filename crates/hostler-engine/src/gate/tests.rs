@@ -101,7 +101,7 @@ fn nothing_passes_once_the_log_is_full() {
 #[test]
 fn planning_writes_the_plan_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    let (work, plans) = (dir.path().join("work"), dir.path().join("plans"));
+    let (work, plans) = (dir.path().join("project"), dir.path().join("plans"));
     for made in [&work, &plans] {
         std::fs::create_dir(made).unwrap();
     }
@@ -115,7 +115,7 @@ fn planning_writes_the_plan_and_nothing_else() {
         let input = RawValue::from_string(input).unwrap();
         gate.decide(&GatedCall { id: "c", tool: "Write", input: &input, sub_agent: None })
     };
-    for other in [work.join("a.md"), plans.join("link.md"), plans.join("run.sh"), plans.join("../work/a.md")] {
+    for other in [work.join("a.md"), plans.join("link.md"), plans.join("run.sh"), plans.join("../project/a.md")] {
         assert!(matches!(write(&other), Gate::Deny(_)), "{}", other.display());
     }
     assert_eq!(gate.plan(), None);

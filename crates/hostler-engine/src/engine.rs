@@ -41,6 +41,9 @@ pub struct EngineConfig {
     pub default_directory: PathBuf,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Duration,
+    /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
+    /// it counts from the start.
+    pub absence: Duration,
 }
 
 /// A wish for a session.
@@ -79,15 +82,6 @@ impl Engine {
     /// # Errors
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
-        Self::start_with(config, ABSENCE).await
-    }
-
-    /// The same, with another time for which a client may be away before it is no longer part of its sessions. A
-    /// restart takes all clients away; then it counts from the start.
-    ///
-    /// # Errors
-    /// As [`Engine::start`].
-    pub async fn start_with(config: EngineConfig, absence: Duration) -> Result<Self, EngineError> {
         let hub = Arc::new(Hub::new());
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
@@ -103,7 +97,7 @@ impl Engine {
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
             interrupt_grace: config.interrupt_grace,
-            absence,
+            absence: config.absence,
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),

@@ -14,10 +14,11 @@ use hostler_cli::{
     RunningHost,
 };
 use hostler_driver::Installer;
-use hostler_engine::{Engine, EngineConfig, StoreOptions};
+use hostler_engine::{ABSENCE, Engine, EngineConfig, StoreOptions};
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 
+use crate::models::ModelWatch;
 use crate::upstreams::{self, Joined};
 use crate::{agent, gateway};
 
@@ -55,6 +56,7 @@ struct Host {
     server: Server,
     gateway: Arc<Gateway>,
     joined: Joined,
+    models: ModelWatch,
 }
 
 async fn launch(
@@ -77,6 +79,7 @@ async fn launch(
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
         interrupt_grace: INTERRUPT_GRACE,
+        absence: ABSENCE,
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
@@ -89,7 +92,10 @@ async fn launch(
         limits: ConnectionLimits::default(),
     };
     match Server::start(engine.clone(), config).await {
-        Ok(server) => Ok(Host { engine, server, gateway, joined }),
+        Ok(server) => {
+            let models = ModelWatch::start(Arc::clone(&gateway), engine.clone(), &server);
+            Ok(Host { engine, server, gateway, joined, models })
+        }
         Err(error) => {
             engine.shutdown().await;
             gateway.stop().await;
@@ -132,7 +138,9 @@ impl RunningHost for Host {
     }
 
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
-        self.joined.reconfigure(&self.gateway, &options)
+        self.joined.reconfigure(&self.gateway, &options)?;
+        self.models.reconfigured();
+        Ok(())
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

@@ -53,8 +53,13 @@ pub(crate) async fn open(
     {
         return Err(failure::script_missing(cli));
     }
-    let environment =
-        options::environment(&config.host_environment, &config.upstream_credentials, &config.agent_env, &spec.endpoint);
+    let environment = options::environment(
+        &config.host_environment,
+        &config.upstream_credentials,
+        &config.agent_env,
+        &spec.endpoint,
+        &spec.model,
+    );
     let transcripts = Transcripts::new(&environment, &working_directory);
     let lock = lock(&config, &spec).await?;
     let process_spec = process_spec(&config, &spec, &transcripts, &environment, &working_directory, lock).await?;

@@ -15,6 +15,14 @@ const DENIED: [&str; 4] = ["NODE_OPTIONS", "CLAUDECODE", "DEBUG", "GITHUB_ACTION
 /// Their families.
 const DENIED_PREFIXES: [&str; 5] = ["ANTHROPIC_", "CLAUDE_CODE_", "VSCODE_", "ELECTRON_", "HOSTLER_"];
 
+/// What the agent calls the models that it uses beside the chosen one.
+const SMALLER_MODELS: [&str; 4] = [
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+];
+
 /// Addresses that no proxy may see: the gateway's.
 const LOOPBACK: &str = "127.0.0.1,localhost";
 
@@ -61,6 +69,7 @@ pub(crate) fn environment(
     upstream_credentials: &[OsString],
     configured: &[(OsString, OsString)],
     endpoint: &Endpoint,
+    model: &str,
 ) -> Environment {
     let mut environment = Environment::from_vars(host.iter().cloned());
     for prefix in DENIED_PREFIXES {
@@ -96,6 +105,12 @@ pub(crate) fn environment(
         ("DISABLE_TELEMETRY", "1"),
     ] {
         environment.set(name, value);
+    }
+    if !model.starts_with("claude-") {
+        // The agent has small jobs done by small models of its own maker, which this model's provider does not have.
+        for name in SMALLER_MODELS {
+            environment.set(name, model);
+        }
     }
     environment
 }

@@ -46,6 +46,9 @@ pub struct EngineConfig {
     pub interrupt_grace: Duration,
     /// How permissions are treated.
     pub permissions: PermissionConfig,
+    /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
+    /// it counts from the start.
+    pub absence: Duration,
 }
 
 /// A wish for a session.
@@ -93,15 +96,6 @@ impl Engine {
     /// # Errors
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
-        Self::start_with(config, ABSENCE).await
-    }
-
-    /// The same, with another time for which a client may be away before it is no longer part of its sessions. A
-    /// restart takes all clients away; then it counts from the start.
-    ///
-    /// # Errors
-    /// As [`Engine::start`].
-    pub async fn start_with(config: EngineConfig, absence: Duration) -> Result<Self, EngineError> {
         let rules = Arc::new(RuleBook::open(&config.store.dir)?);
         let hub = Arc::new(Hub::new());
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
@@ -120,7 +114,7 @@ impl Engine {
             interrupt_grace: config.interrupt_grace,
             permissions: config.permissions,
             rules,
-            absence,
+            absence: config.absence,
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),

@@ -11,8 +11,9 @@ use ahp_types::state::{ChatState, SessionState};
 use futures::stream::{self, BoxStream, StreamExt as _};
 use hostler_driver::{ApiErrorCategory, DriverEvent, Endpoint, TurnFailure, TurnOutcome};
 use hostler_engine::{
-    ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Held, Lease, LimitKind, LimitReached,
-    ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent, StoreOptions, Subscriber, default_chat_uri,
+    ABSENCE, ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Held, Lease, LimitKind,
+    LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent, StoreOptions, Subscriber,
+    default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::{Value, json};
@@ -147,6 +148,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         default_directory: dir.to_owned(),
         interrupt_grace: Duration::from_millis(50),
         permissions: hostler_engine::PermissionConfig::default(),
+        absence: ABSENCE,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -14,10 +14,11 @@ use hostler_cli::{
     RunningHost,
 };
 use hostler_driver::Installer;
-use hostler_engine::{Engine, EngineConfig, FixedAnswer, PermissionConfig, StoreOptions, Unattended};
+use hostler_engine::{ABSENCE, Engine, EngineConfig, FixedAnswer, PermissionConfig, StoreOptions, Unattended};
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 
+use crate::models::ModelWatch;
 use crate::upstreams::{self, Joined};
 use crate::{agent, gateway};
 
@@ -58,6 +59,7 @@ struct Host {
     server: Server,
     gateway: Arc<Gateway>,
     joined: Joined,
+    models: ModelWatch,
 }
 
 async fn launch(
@@ -81,6 +83,7 @@ async fn launch(
         default_directory: options.default_directory.clone(),
         interrupt_grace: INTERRUPT_GRACE,
         permissions: permissions(&options),
+        absence: ABSENCE,
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
@@ -93,7 +96,10 @@ async fn launch(
         limits: ConnectionLimits::default(),
     };
     match Server::start(engine.clone(), config).await {
-        Ok(server) => Ok(Host { engine, server, gateway, joined }),
+        Ok(server) => {
+            let models = ModelWatch::start(Arc::clone(&gateway), engine.clone(), &server);
+            Ok(Host { engine, server, gateway, joined, models })
+        }
         Err(error) => {
             engine.shutdown().await;
             gateway.stop().await;
@@ -150,7 +156,9 @@ impl RunningHost for Host {
     }
 
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {
-        self.joined.reconfigure(&self.gateway, &options)
+        self.joined.reconfigure(&self.gateway, &options)?;
+        self.models.reconfigured();
+        Ok(())
     }
 
     fn shutdown(&self) -> BoxFuture<'_, ()> {

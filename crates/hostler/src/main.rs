@@ -6,6 +6,7 @@ mod agent;
 mod credentials;
 mod gateway;
 mod launcher;
+mod models;
 mod proxy;
 mod upstreams;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hostler_ahp::{ConnectionLimits, MemoryConnection, connect_in_memory};
 use hostler_driver::Endpoint;
-use hostler_engine::{Engine, EngineConfig, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions};
+use hostler_engine::{ABSENCE, Engine, EngineConfig, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions};
 use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
 use serde_json::{Value, json};
 
@@ -49,6 +49,7 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         default_directory: dir.path().to_owned(),
         interrupt_grace: Duration::from_secs(2),
         permissions: PermissionConfig::default(),
+        absence: ABSENCE,
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
 }

@@ -10,6 +10,8 @@ fn endpoint() -> Endpoint {
     Endpoint { base_url: "http://127.0.0.1:4711".to_owned(), bearer: "nonce.id".to_owned().into() }
 }
 
+const MODEL: &str = "claude-sonnet-4-5";
+
 fn vars(vars: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
     vars.iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
@@ -78,7 +80,7 @@ fn every_value_is_glued_to_its_flag() {
 #[test]
 fn the_bearer_is_in_the_environment_and_not_in_the_arguments() {
     assert!(!argument_list(&Identity::New(Uuid::nil())).concat().contains("nonce.id"));
-    let environment = environment(&[], &[], &[], &endpoint());
+    let environment = environment(&[], &[], &[], &endpoint(), MODEL);
     assert_eq!(environment.get("ANTHROPIC_AUTH_TOKEN"), Some(OsStr::new("nonce.id")));
 }
 
@@ -104,7 +106,7 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
         ("no_proxy", "intranet"),
     ]);
     let configured = vars(&[("CLAUDE_CODE_MAX_RETRIES", "2"), ("ANTHROPIC_BASE_URL", "https://past-the-gateway")]);
-    let environment = environment(&host, &["MY_UPSTREAM_KEY".into()], &configured, &endpoint());
+    let environment = environment(&host, &["MY_UPSTREAM_KEY".into()], &configured, &endpoint(), MODEL);
     insta::assert_debug_snapshot!(shown(&environment), @r#"
     [
         "ANTHROPIC_AUTH_TOKEN=nonce.id",
@@ -125,4 +127,13 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
         "no_proxy=intranet,127.0.0.1,localhost",
     ]
     "#);
+}
+
+#[test]
+fn another_makers_model_does_the_small_jobs_too() {
+    let small = |model: &str| {
+        environment(&[], &[], &[], &endpoint(), model).get("ANTHROPIC_DEFAULT_HAIKU_MODEL").map(OsStr::to_owned)
+    };
+    assert_eq!(small("gpt-5"), Some("gpt-5".into()));
+    assert_eq!(small("claude-opus-4-5"), None);
 }

@@ -183,8 +183,9 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         default_directory: work.to_owned(),
         interrupt_grace: Duration::from_millis(50),
         permissions,
+        absence: options.absence,
     };
-    (Engine::start_with(config, options.absence).await.unwrap(), starts)
+    (Engine::start(config).await.unwrap(), starts)
 }
 
 pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {

@@ -246,13 +246,15 @@ async fn an_upstream_that_is_not_there_is_a_bad_gateway() {
 async fn a_silent_upstream_is_a_gateway_timeout() {
     let upstream = TestUpstream::start([Reply::Silence]).await;
     let config = AnthropicConfig {
-        timeouts: Timeouts { silence: Duration::from_millis(20), ..Timeouts::default() },
+        // Long enough for the request to arrive on a busy machine.
+        timeouts: Timeouts { silence: Duration::from_secs(1), ..Timeouts::default() },
         ..upstream.config()
     };
     let fixture = Fixture::with(Arc::new(AnthropicUpstream::new(config))).await;
     let (status, kind, _) = error(fixture.stream("hi").await).await;
     assert_eq!((status, kind.as_str()), (504, "timeout_error"));
-    assert_eq!(upstream.received().len(), 1);
+    upstream.arrived(1).await;
+    assert_eq!(upstream.received().len(), 1, "a silence is not tried again");
 }
 
 #[tokio::test]

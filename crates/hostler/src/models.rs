@@ -1,0 +1,45 @@
+//! Keeps what clients are offered up to date with what the upstreams offer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hostler_ahp::Server;
+use hostler_engine::Engine;
+use hostler_gateway::Gateway;
+use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
+
+/// How often the upstreams are asked for their models while somebody may be looking.
+const RENEWAL: Duration = Duration::from_secs(30 * 60);
+
+/// Asks the upstreams for their models: when the first client has come (nobody waits for it at the start), when the
+/// configuration changes, and now and then. Ends when it is dropped.
+pub(crate) struct ModelWatch {
+    reconfigured: Arc<Notify>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl ModelWatch {
+    pub(crate) fn start(gateway: Arc<Gateway>, engine: Engine, server: &Server) -> Self {
+        let reconfigured = Arc::new(Notify::new());
+        let (changed, mut clients) = (Arc::clone(&reconfigured), server.clients());
+        let task = async move {
+            // Fails only if the server is gone, and then there is nobody to tell.
+            if clients.wait_for(|count| *count > 0).await.is_err() {
+                return;
+            }
+            loop {
+                gateway.refresh_models().await;
+                engine.models_changed().await;
+                // Over the time, or at once.
+                let _ = tokio::time::timeout(RENEWAL, changed.notified()).await;
+            }
+        };
+        Self { reconfigured, _task: AbortOnDropHandle::new(tokio::spawn(task)) }
+    }
+
+    /// The upstreams are other ones now.
+    pub(crate) fn reconfigured(&self) {
+        self.reconfigured.notify_one();
+    }
+}

@@ -1,0 +1,56 @@
+//! Several upstreams behind one host: clients see the models of all of them, and a chosen model decides who answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use ahp_types::StateAction;
+use ahp_types::actions::ChatTurnStartedAction;
+use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection};
+use common::Home;
+use hostler_testkit::peer::text_of;
+
+const ONE: &str = "upstream = \"scripted\"\n";
+const TWO: &str = "upstream = \"scripted\"\n[upstreams.scripted]\n[upstreams.toy]\nkind = \"scripted\"\n";
+
+#[tokio::test]
+async fn clients_hear_of_a_new_upstream_and_can_choose_its_models() {
+    let home = Home::new();
+    home.configure(ONE);
+    let agent = hostler_testkit::fake_agent::path().unwrap();
+    let host = home.serve_with(&["--claude", agent.to_str().unwrap()], &[]).await;
+    let mut peer = host.peer().await;
+
+    home.configure(TWO);
+    let heard = peer
+        .until(ahp_types::ROOT_RESOURCE_URI, |envelope| {
+            let StateAction::RootAgentsChanged(changed) = &envelope.action else { return false };
+            changed.agents[0].models.iter().any(|model| model.id == "@toy:claude-sonnet-4-5")
+        })
+        .await;
+    let Some(StateAction::RootAgentsChanged(changed)) = heard.last().map(|envelope| &envelope.action) else { panic!() };
+    assert_eq!(changed.agents[0].models[0].id, "claude-sonnet-4-5", "the default upstream's come first");
+
+    let uris = peer.create(&home.work()).await;
+    let message = Message {
+        text: "hi".to_owned(),
+        origin: MessageOrigin { kind: MessageKind::User },
+        attachments: None,
+        model: Some(ModelSelection { id: "@toy:claude-haiku-4-5".to_owned(), config: None }),
+        agent: None,
+        meta: None,
+    };
+    let start = ChatTurnStartedAction {
+        turn_id: "t1".to_owned(),
+        started_at: "2026-11-15T08:00:00.000Z".to_owned(),
+        message,
+        queued_message_id: None,
+        meta: None,
+    };
+    peer.dispatch(&uris.chat, StateAction::ChatTurnStarted(start)).await;
+    let envelopes = peer.until_end(&uris.chat).await;
+    assert!(!text_of(&envelopes).is_empty(), "{envelopes:#?}");
+    let command = host.agent().command;
+    assert!(command.contains("--model=claude-haiku-4-5") && !command.contains("@toy"), "{command}");
+    assert!(command.contains("--disallowedTools=WebSearch"), "the scripted model cannot search the web: {command}");
+    host.stop().await;
+}

@@ -255,20 +255,20 @@ mod tests {
 
     fn shown(tool: &str, input: &str) -> ToolDisplay {
         let input = RawValue::from_string(input.to_owned()).unwrap();
-        display(tool, Some(&input), Path::new("/work/project"))
+        display(tool, Some(&input), Path::new("/home/ada/project"))
     }
 
     #[test]
     fn sentences_say_what_is_done_to_what() {
         for (tool, input, present, past) in [
-            ("Read", r#"{"file_path":"/work/project/src/main.rs"}"#, "Reading `src/main.rs`", "Read `src/main.rs`"),
+            ("Read", r#"{"file_path":"/home/ada/project/src/main.rs"}"#, "Reading `src/main.rs`", "Read `src/main.rs`"),
             ("Read", r#"{"file_path":"/etc/hosts"}"#, "Reading `/etc/hosts`", "Read `/etc/hosts`"),
-            ("Write", r#"{"file_path":"/work/project/a.txt","content":"x"}"#, "Writing `a.txt`", "Wrote `a.txt`"),
+            ("Write", r#"{"file_path":"/home/ada/project/a.txt","content":"x"}"#, "Writing `a.txt`", "Wrote `a.txt`"),
             ("NotebookEdit", r#"{"notebook_path":"/n.ipynb"}"#, "Editing `/n.ipynb`", "Edited `/n.ipynb`"),
             ("Bash", r#"{"command":"git status\nls"}"#, "Running `git status…`", "Ran `git status…`"),
             ("Bash", r#"{"command":"echo `id`"}"#, "Running `echo 'id'`", "Ran `echo 'id'`"),
             ("Grep", r#"{"pattern":"fn main"}"#, "Searching for `fn main`", "Searched for `fn main`"),
-            ("LS", r#"{"path":"/work/project"}"#, "Listing `.`", "Listed `.`"),
+            ("LS", r#"{"path":"/home/ada/project"}"#, "Listing `.`", "Listed `.`"),
             (
                 "WebFetch",
                 r#"{"url":"https://example.com"}"#,

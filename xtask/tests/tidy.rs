@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("hostler-store", &[]),
     ("hostler-engine", &["hostler-driver", "hostler-rules", "hostler-store"]),
     ("hostler-ahp", &["hostler-engine"]),
-    ("hostler-cli", &["hostler-driver"]),
+    ("hostler-cli", &["hostler-driver", "hostler-rules"]),
     (
         "hostler",
         &[

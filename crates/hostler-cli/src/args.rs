@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::settings::{Key, Value};
@@ -23,6 +23,7 @@ Examples:
   hostler agents install claude         install the tested Claude Code
   hostler run \"what is in here?\"       ask once, the answer streams to stdout
   hostler sessions list                 what was said, and where
+  hostler rules test 'Bash(rm -rf x)'   may an agent do that, and why?
   hostler serve                         keep agents running for other clients
   hostler proxy                         the gateway alone, for SDKs, curl and a claude of your own
   hostler doctor                        what is missing, and how to fix it
@@ -59,6 +60,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     #[command(subcommand)]
     Sessions(SessionsCommand),
+    #[command(subcommand)]
+    Rules(RulesCommand),
     /// Lists and installs the agents that Hostler manages, and logs in to the upstreams that answer them.
     #[command(subcommand)]
     Agents(AgentsCommand),
@@ -281,6 +284,83 @@ Examples:
     },
 }
 
+/// Lists, changes and tests the rules that say what agents may do.
+///
+/// They are in rules.toml of the state directory. A host that runs follows them from the next tool call on. Deny beats ask
+/// beats allow, over all rules.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+A RULE names a tool, and what it is about in parentheses:
+  Bash(git status)             this command
+  Bash(npm run:*)              commands that begin like this
+  Read(~/secrets/**)           files, also by searches; Edit(src/**) stands for all that write
+  WebFetch(domain:example.com) a host on the web
+  mcp__github                  all tools of an MCP server; mcp__github__get_* some of them
+  KillShell                    a tool, whatever it is about; * is every tool")]
+pub(crate) enum RulesCommand {
+    /// Lists the rules, those for all sessions first.
+    List {
+        /// Print the rules as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Adds a rule.
+    #[command(after_long_help = "\
+Examples:
+  hostler rules add allow 'Bash(npm run:*)' --workspace ~/project
+  hostler rules add ask 'Bash(git push:*)'
+  hostler rules add deny 'Read(~/secrets/**)'")]
+    Add(RuleArgs),
+    /// Removes a rule.
+    #[command(after_long_help = "\
+Examples:
+  hostler rules remove ask 'Bash(git push:*)'
+  hostler rules remove allow 'Bash(npm run:*)' --workspace ~/project")]
+    Remove(RuleArgs),
+    /// Says what would become of a tool call, and why.
+    ///
+    /// Nothing is run. The rules for all sessions and those of the directory count; what a session allows itself does not.
+    #[command(after_long_help = "\
+Examples:
+  hostler rules test 'Bash(rm -rf x)'
+  hostler rules test 'Bash(git status && npm test)' --cwd ~/project
+  hostler rules test 'Read(src/main.rs)'
+  hostler rules test 'Write(src/main.rs)' --mode acceptEdits
+  hostler rules test 'WebFetch(https://example.com/a)'
+  hostler rules test mcp__github__create_issue")]
+    Test {
+        /// The call: a tool, and in parentheses its command line, file or address
+        call: String,
+        /// The folder that the agent works in [default: the current one]
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<OsString>,
+        /// The session's permission mode [default: default]
+        #[arg(long, value_parser = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"])]
+        mode: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RuleArgs {
+    /// What it does about the calls that it matches
+    pub(crate) effect: RuleEffect,
+    /// The rule, as in `Bash(git status)`
+    pub(crate) rule: String,
+    /// Only for sessions in this folder [default: for all]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum RuleEffect {
+    /// They run without a question
+    Allow,
+    /// A person is asked, whatever other rules allow
+    Ask,
+    /// They do not run, whatever other rules say
+    Deny,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsCommand {
     /// Lists the builds on offer and what is installed.
@@ -360,9 +440,14 @@ impl Cli {
             Command::Sessions(SessionsCommand::List { json, .. } | SessionsCommand::Show { json, .. }) => {
                 flags.switch(Key::Json, *json);
             }
+            Command::Rules(RulesCommand::List { json }) => flags.switch(Key::Json, *json),
+            Command::Rules(RulesCommand::Test { cwd, mode, .. }) => {
+                flags.text(Key::Cwd, cwd.as_ref());
+                flags.text(Key::PermissionMode, mode.as_ref().map(OsString::from).as_ref());
+            }
             Command::Demo(args) => flags.text(Key::Upstream, args.upstream.as_ref()),
             Command::Doctor(args) => flags.switch(Key::Json, args.json),
-            Command::Sessions(_) | Command::Agents(_) | Command::Completions { .. } => {}
+            Command::Sessions(_) | Command::Rules(_) | Command::Agents(_) | Command::Completions { .. } => {}
         }
         flags.0
     }
@@ -396,8 +481,21 @@ mod tests {
     #[test]
     fn every_flag_is_a_setting_but_those_of_one_call() {
         // What one call does, not how Hostler runs; and where the settings are.
-        let not_settings =
-            ["help", "version", "config", "once", "build", "session", "all", "limit", "reasoning", "undo", "yes"];
+        let not_settings = [
+            "help",
+            "version",
+            "config",
+            "once",
+            "build",
+            "session",
+            "all",
+            "limit",
+            "reasoning",
+            "undo",
+            "yes",
+            "workspace",
+            "mode",
+        ];
         let mut commands = vec![Cli::command()];
         while let Some(command) = commands.pop() {
             commands.extend(command.get_subcommands().cloned());

@@ -1,10 +1,10 @@
-//! The command line: every command but `serve` and `proxy` is an AHP client of the state directory's host.
+//! The command line: every command that needs a host, but `serve`, is an AHP client of the state directory's host.
 //!
 //! The crate declares the [ports](Wiring) that it needs (a launcher of hosts, installers, checks) and the binary fills
 //! them in. It reads no environment variables and owns no global: [`execute`] is a function of what it is given.
 //!
 //! **Architecture Invariant:** this crate imports no engine, no store, no gateway and no driver's code; of a running
-//! host it knows the WebSocket and [`RunningHost`].
+//! host it knows the WebSocket, [`RunningHost`] and the book of rules that both write.
 
 #![forbid(unsafe_code)]
 
@@ -130,6 +130,7 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
         Command::Run(args) => commands::run(args, wiring, &settings, io).await,
         Command::Demo(args) => commands::demo(args.once, wiring, &settings, io).await,
         Command::Sessions(command) => commands::sessions(command, wiring, &settings, io).await,
+        Command::Rules(command) => commands::rules(command, wiring, &settings, io).await,
         Command::Proxy(_) => commands::proxy(wiring, &settings, io).await,
         Command::Agents(command) => commands::agents(command, wiring, &settings, io).await,
         Command::Doctor(_) => commands::doctor(wiring, &settings, io).await,

@@ -1,6 +1,5 @@
+use hostler_rules::RuleBookError;
 use hostler_store::StoreError;
-
-use crate::rulebook::RuleBookError;
 
 /// What the engine refuses, each with a sentence for a person.
 #[derive(Debug, Clone, thiserror::Error)]

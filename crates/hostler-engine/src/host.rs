@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_driver::Driver;
+use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +21,6 @@ use crate::hub::{ChannelState, Delivery, Hub, SnapshotAt, Subscriber};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::root::Root;
-use crate::rulebook::RuleBook;
 use crate::session::Dispatch;
 
 /// What all actors share.

@@ -23,7 +23,6 @@ mod record;
 mod restore;
 mod returning;
 mod root;
-mod rulebook;
 mod session;
 mod transcript;
 mod turn;
@@ -38,7 +37,6 @@ pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
 pub use returning::{Presence, Reconnected};
-pub use rulebook::RuleBookError;
 pub use session::Dispatch;
 pub use turn::{AgentPhase, Effect, End, Input as TurnInput, TurnId, TurnMachine, TurnPhase};
 pub use uri::{ROOT, default_chat_uri, is_session_uri};

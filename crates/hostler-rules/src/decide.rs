@@ -51,6 +51,13 @@ pub struct Decision {
     pub why: Vec<Why>,
 }
 
+impl Decision {
+    /// Whether a rule has a part in it.
+    pub fn is_by_rule(&self) -> bool {
+        self.why.iter().any(|why| matches!(why, Why::Rule { .. }))
+    }
+}
+
 /// A reason for a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {

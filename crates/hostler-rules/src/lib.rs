@@ -2,8 +2,9 @@
 //!
 //! A [`Rule`] allows, asks about or denies what its [`Matcher`] matches; its text is the one that people know from Claude Code:
 //! `Bash(git status)`, `Bash(npm run:*)`, `Edit(src/**)`, `mcp__github`. A [`Call`] is what an agent wants to do.
-//! [`decide`] brings both together with the session's [`Mode`]; [`explain`] puts the answer into sentences; [`suggest`] finds
-//! the narrow rules that a person can be offered instead of being asked again.
+//! [`decide`] brings both together with the session's [`Mode`], and [`judge`] leaves nothing open; [`explain`] puts the answer
+//! into sentences; [`suggest`] finds the narrow rules that a person can be offered instead of being asked again. The
+//! [`RuleBook`] keeps the rules that outlive sessions.
 //!
 //! ```
 //! use hostler_rules::{Call, Disk, Effect, Mode, Rule, RuleSet, Scope, Verdict, decide, explain};
@@ -28,27 +29,32 @@
 //!   file of commands (`source x`). No rule allows it; it is asked about, and denied if what can be seen of it is.
 //! * A path is judged as it is written and as it really is, after its links.
 //!
-//! **Architecture Invariant:** this crate knows no session, no client and no agent's wire. It reads links through a
-//! [`Resolver`] and does no other I/O, and whatever it is given, it answers.
+//! **Architecture Invariant:** this crate knows no session, no client and no agent's wire. Decisions read links through a
+//! [`Resolver`] and do no other I/O, and whatever they are given, they answer. Only the book reads and writes a file.
 
 #![forbid(unsafe_code)]
 
+mod book;
 mod call;
 mod decide;
 mod explain;
 mod glob;
+mod judge;
 mod matching;
 mod path;
+mod reading;
 mod rule;
 mod set;
 mod shell;
 mod suggest;
 
+pub use book::{Page, RuleBook, RuleBookError};
 pub use call::{Call, CallError};
 pub use decide::{Decision, Mode, Verdict, Why, decide};
 pub use explain::explain;
 pub use glob::PathPattern;
-pub use path::{Disk, Links, Resolver};
+pub use judge::judge;
+pub use path::{Disk, Links, Resolver, normalise};
 pub use rule::{CommandPattern, Domain, Effect, Matcher, Rule, RuleError, Scope};
 pub use set::{RuleSet, RuleSetError};
 pub use suggest::{Suggestion, suggest};

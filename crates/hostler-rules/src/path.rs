@@ -77,7 +77,7 @@ fn follow(path: &Path, read_link: impl Fn(&Path) -> io::Result<Option<PathBuf>>)
 }
 
 /// Takes `.` and `..` out of an absolute path, without looking at the disk.
-pub(crate) fn normalise(path: &Path) -> PathBuf {
+pub fn normalise(path: &Path) -> PathBuf {
     let mut found = PathBuf::from("/");
     for component in path.components() {
         match component {

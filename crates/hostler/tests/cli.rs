@@ -113,6 +113,35 @@ async fn run_uses_the_host_that_is_there() {
 }
 
 #[tokio::test]
+async fn a_host_that_runs_follows_the_rules_of_the_command_line() {
+    let user = User::new();
+    let host = user.home.serve("native").await;
+    let made = user.home.work().join("made");
+    let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
+    let (effect, rule, work) = ("allow", "Bash(touch made)", user.home.work().display().to_string());
+    let (out, _) = user.expect(0, &["rules", "test", rule]).await;
+    assert_eq!(out, "Asked: no rule speaks of `touch made`.\n");
+
+    let (_, err) = user.expect(0, &["rules", "add", effect, rule, "--workspace", &work]).await;
+    assert_eq!(err, format!("Added: allow Bash(touch made), for sessions in {work}.\n"));
+    let (out, _) = user.expect(0, &["rules", "list"]).await;
+    assert!(out.lines().nth(1).is_some_and(|line| line.starts_with("allow") && line.ends_with(&work)), "{out}");
+    let (out, _) = user.expect(0, &["rules", "test", rule]).await;
+    assert_eq!(out, "Allowed: the workspace's rule `Bash(touch made)` allows `touch made`.\n");
+    user.expect(0, &["run", script]).await;
+    assert!(made.exists(), "the host allows it");
+
+    std::fs::remove_file(&made).unwrap();
+    user.expect(0, &["rules", "remove", effect, rule, "--workspace", &work]).await;
+    user.expect(0, &["run", script]).await;
+    assert!(!made.exists(), "nobody can be asked, and no rule allows it any more");
+    let (_, err) = user.expect(2, &["rules", "add", effect, "Bash(touch"]).await;
+    assert!(err.contains("is not a rule: the parenthesis is not closed (at character "), "{err}");
+    host.stop().await;
+    user.nothing_is_left();
+}
+
+#[tokio::test]
 async fn run_with_json_prints_one_envelope_per_line_up_to_the_turns_end() {
     let user = User::new();
     let (out, err) = user.expect(0, &["run", "--json", "!think Hm.\n!say one two"]).await;

@@ -278,9 +278,9 @@ impl Actor {
     /// Writes rules that hold for ever into the host's book.
     async fn remember(&self, rules: Vec<hostler_rules::Rule>) -> Result<(), Refusal> {
         let (book, directory) = (self.host.rules.clone(), self.gate.directory().to_owned());
-        let written = tokio::task::spawn_blocking(move || book.add(&directory, &rules)).await;
+        let written = tokio::task::spawn_blocking(move || book.add(Some(&directory), &rules)).await;
         match written {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(format!("{error}; it can still be allowed once")),
             Err(_) => Err("the host is stopping".to_owned()),
         }

@@ -3,7 +3,6 @@
 //! What it knows can be changed at any moment and holds from the next call on. While a change of the mode is under way
 //! the stricter of both modes holds.
 
-mod reading;
 mod summary;
 
 use std::collections::VecDeque;
@@ -12,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hostler_driver::{Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
-    Call, Disk, Mode, Resolver as _, Rule, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, decide, explain,
-    suggest,
+    Call, Decision, Disk, Mode, Resolver as _, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why,
+    decide, explain, judge, suggest,
 };
 use hostler_store::AuditEntry;
 use serde_json::Value;
@@ -21,7 +20,6 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::summary::summary;
 use crate::clock::now_ms;
-use crate::rulebook::RuleBook;
 
 /// How many decisions may wait to be written down. When the log is that far behind, nothing runs.
 pub(crate) const UNWRITTEN: usize = 1024;
@@ -236,34 +234,30 @@ impl Gatekeeper for SessionGate {
 
 /// The decision in one mode. `plans`: the call is about the agent's own plans.
 fn by(rules: &RuleSet, mode: Mode, call: &Call, plans: bool) -> Ruling {
-    let decision = decide(rules, mode, call, &Disk);
-    let by_rule = decision.why.iter().any(|why| matches!(why, Why::Rule { .. }));
-    let who = if by_rule { "rule" } else { "mode" };
-    let why = explain(&decision).join(" ");
-    match decision.verdict {
-        Verdict::Allow | Verdict::Deny if mode == Mode::Plan && plans && !by_rule => {
-            Ruling { gate: Gate::Allow, who, why: "It is the agent's own plan.".to_owned() }
+    if mode == Mode::Plan && plans {
+        let decision = decide(rules, mode, call, &Disk);
+        if !decision.is_by_rule() && matches!(decision.verdict, Verdict::Allow | Verdict::Deny) {
+            return Ruling { gate: Gate::Allow, who: "mode", why: "It is the agent's own plan.".to_owned() };
         }
-        // Planning reads; where, is decided as in every session.
-        Verdict::Allow if mode == Mode::Plan && !by_rule => without_rule(mode, call),
+    }
+    let decision = judge(rules, mode, call, &Disk);
+    let who = if decision.is_by_rule() { "rule" } else { "mode" };
+    let why = told(&decision);
+    match decision.verdict {
         Verdict::Allow => Ruling { gate: Gate::Allow, who, why },
-        Verdict::Ask => Ruling { gate: Gate::Ask, who, why },
+        Verdict::Ask | Verdict::Leave => Ruling { gate: Gate::Ask, who, why },
         Verdict::Deny => Ruling { gate: Gate::Deny(why.clone()), who, why },
-        Verdict::Leave => without_rule(mode, call),
     }
 }
 
-/// No rule decides and the mode leaves it open.
-fn without_rule(mode: Mode, call: &Call) -> Ruling {
-    if reading::is_harmless(call) {
-        let why = "It only reads in the working directory, or touches nothing.".to_owned();
-        return Ruling { gate: Gate::Allow, who: "mode", why };
+/// The reasons, in sentences. What no rule speaks of is told by the call itself, and not repeated.
+fn told(decision: &Decision) -> String {
+    let unspoken = decision.why.iter().any(|why| matches!(why, Why::NoRule { .. }));
+    match decision.verdict {
+        Verdict::Deny if unspoken => "Nobody is asked in this session, and no rule allows it.".to_owned(),
+        _ if unspoken => "No rule decides it.".to_owned(),
+        _ => explain(decision).join(" "),
     }
-    if mode == Mode::DontAsk {
-        let why = "Nobody is asked in this session, and no rule allows it.".to_owned();
-        return Ruling { gate: Gate::Deny(why.clone()), who: "mode", why };
-    }
-    asks("No rule decides it.".to_owned())
 }
 
 fn asks(why: String) -> Ruling {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use hostler_driver::{Gate, GatedCall, Gatekeeper as _};
-use hostler_rules::{Effect, Mode, Rule, RuleSet, Scope};
+use hostler_rules::{Effect, Mode, Rule, RuleBook, RuleSet, Scope};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::{Places, SessionGate};
-use crate::rulebook::RuleBook;
 
 const MODES: [Mode; 5] = [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk];
 

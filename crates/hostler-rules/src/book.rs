@@ -1,15 +1,19 @@
-//! The rules that outlive sessions: one file in the state directory, for people and for this host to write.
+//! The rules that outlive sessions: one file in the state directory, for people, for `hostler rules` and for a host
+//! to write.
 //!
-//! It is looked at before every decision, so that a rule that somebody adds by hand holds from the next call on. A file
-//! that cannot be understood allows nothing: until it is repaired people are asked.
+//! It is looked at before every decision, so that a rule that somebody adds holds from the next call on. A file that cannot
+//! be understood allows nothing: until it is repaired people are asked. Whoever changes it locks the directory meanwhile,
+//! so that no change is lost to another one.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use hostler_rules::{Rule, RuleSet, RuleSetError};
 use serde::{Deserialize, Serialize};
+
+use crate::rule::Rule;
+use crate::set::{RuleSet, RuleSetError};
 
 /// The file's name within the state directory.
 const FILE: &str = "rules.toml";
@@ -29,7 +33,7 @@ pub enum RuleBookError {
         problem: String,
     },
     /// The file cannot be written.
-    #[error("the rule cannot be stored in {path}: {problem}")]
+    #[error("the rules in {path} cannot be changed: {problem}")]
     Unwritable {
         /// The file.
         path: PathBuf,
@@ -71,29 +75,43 @@ struct State {
 
 /// The host's rules. Looked up by all sessions.
 #[derive(Debug)]
-pub(crate) struct RuleBook {
+pub struct RuleBook {
     path: PathBuf,
     state: Mutex<State>,
 }
 
 /// What the book says at a moment.
 #[derive(Debug, Clone)]
-pub(crate) struct Page {
+pub struct Page {
     /// Grows with every change of the file.
-    pub(crate) version: u64,
+    pub version: u64,
     stored: Arc<Stored>,
     /// Why nothing is allowed at the moment.
-    pub(crate) broken: Option<String>,
+    pub broken: Option<String>,
 }
 
 impl Page {
     /// The rules for sessions in a working directory.
-    pub(crate) fn rules_for(&self, directory: &Path) -> Result<RuleSet, RuleSetError> {
+    ///
+    /// # Errors
+    /// When there are too many.
+    pub fn rules_for(&self, directory: &Path) -> Result<RuleSet, RuleSetError> {
         let mut rules = self.stored.global.clone();
         for workspace in self.stored.workspace.iter().filter(|workspace| workspace.directory == directory) {
             rules.join(&workspace.rules)?;
         }
         Ok(rules)
+    }
+
+    /// All rules, each with the working directory that it is for; those for all sessions have none and come first.
+    pub fn iter(&self) -> impl Iterator<Item = (Option<&Path>, &Rule)> {
+        let global = self.stored.global.iter().map(|rule| (None, rule));
+        global.chain(
+            self.stored
+                .workspace
+                .iter()
+                .flat_map(|workspace| workspace.rules.iter().map(|rule| (Some(workspace.directory.as_path()), rule))),
+        )
     }
 }
 
@@ -102,7 +120,7 @@ impl RuleBook {
     ///
     /// # Errors
     /// If there is one that cannot be understood: a host does not start with rules that it does not know.
-    pub(crate) fn open(state_dir: &Path) -> Result<Self, RuleBookError> {
+    pub fn open(state_dir: &Path) -> Result<Self, RuleBookError> {
         let path = state_dir.join(FILE);
         let (stamp, stored) = read(&path)?;
         Ok(Self { path, state: Mutex::new(State { stamp, version: 0, stored: Arc::new(stored), broken: None }) })
@@ -113,7 +131,7 @@ impl RuleBook {
     }
 
     /// What the book says now.
-    pub(crate) fn page(&self) -> Page {
+    pub fn page(&self) -> Page {
         let mut state = self.lock();
         if stamp(&self.path) != state.stamp {
             self.turn(&mut state);
@@ -136,30 +154,84 @@ impl RuleBook {
         }
     }
 
-    /// Adds rules for the sessions of a working directory, on disk and for the next decision. Blocks.
+    /// Adds rules for the sessions of a working directory, or for all if none is given, on disk and for the next
+    /// decision; answers whether one of them is new. Blocks.
     ///
     /// # Errors
     /// If the file cannot be understood or written; then nothing has changed.
-    pub(crate) fn add(&self, directory: &Path, rules: &[Rule]) -> Result<(), RuleBookError> {
+    pub fn add(&self, directory: Option<&Path>, rules: &[Rule]) -> Result<bool, RuleBookError> {
+        self.change(|stored| {
+            stored.edit(directory, |set| {
+                rules.iter().try_fold(false, |changed, rule| Ok(set.add(rule.clone())? || changed))
+            })
+        })
+    }
+
+    /// Removes a rule for the sessions of a working directory, or for all if none is given; answers whether it was
+    /// there. Blocks.
+    ///
+    /// # Errors
+    /// If the file cannot be understood or written; then nothing has changed.
+    pub fn remove(&self, directory: Option<&Path>, rule: &Rule) -> Result<bool, RuleBookError> {
+        self.change(|stored| {
+            let sets: Vec<&mut RuleSet> = match directory {
+                None => vec![&mut stored.global],
+                Some(directory) => {
+                    let here = stored.workspace.iter_mut().filter(|workspace| workspace.directory == directory);
+                    here.map(|workspace| &mut workspace.rules).collect()
+                }
+            };
+            // Where it stands decides whom it is for, whatever scope somebody wrote beside it.
+            let same = |other: &&Rule| (other.effect, &other.matcher) == (rule.effect, &rule.matcher);
+            let mut changed = false;
+            for set in sets {
+                let found: Vec<Rule> = set.iter().filter(same).cloned().collect();
+                for rule in &found {
+                    changed |= set.remove(rule);
+                }
+            }
+            Ok(changed)
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Stored) -> Result<bool, RuleBookError>) -> Result<bool, RuleBookError> {
+        let unwritable = |problem: String| RuleBookError::Unwritable { path: self.path.clone(), problem };
         let mut state = self.lock();
+        let directory = self.path.parent().ok_or_else(|| unwritable("it has no directory".to_owned()))?;
+        let locked = lock_directory(directory).map_err(|error| unwritable(error.to_string()))?;
         let (_, mut stored) = read(&self.path)?;
-        let at = match stored.workspace.iter().position(|workspace| workspace.directory == directory) {
-            Some(at) => at,
-            None => {
-                stored.workspace.push(Workspace { directory: directory.to_owned(), rules: RuleSet::default() });
-                stored.workspace.len() - 1
-            }
-        };
-        if let Some(workspace) = stored.workspace.get_mut(at) {
-            for rule in rules {
-                workspace.rules.add(rule.clone())?;
-            }
+        if !change(&mut stored)? {
+            return Ok(false);
         }
-        write(&self.path, &stored).map_err(|problem| RuleBookError::Unwritable { path: self.path.clone(), problem })?;
+        stored.workspace.retain(|workspace| !workspace.rules.is_empty());
+        write(&self.path, directory, &stored).map_err(unwritable)?;
         let version = state.version + 1;
         *state = State { stamp: stamp(&self.path), version, stored: Arc::new(stored), broken: None };
-        Ok(())
+        drop(locked);
+        Ok(true)
     }
+}
+
+impl Stored {
+    /// Changes the rules of a working directory, or those for all sessions.
+    fn edit<T>(&mut self, directory: Option<&Path>, edit: impl FnOnce(&mut RuleSet) -> T) -> T {
+        let Some(directory) = directory else { return edit(&mut self.global) };
+        if let Some(known) = self.workspace.iter_mut().find(|workspace| workspace.directory == directory) {
+            return edit(&mut known.rules);
+        }
+        let mut rules = RuleSet::default();
+        let edited = edit(&mut rules);
+        self.workspace.push(Workspace { directory: directory.to_owned(), rules });
+        edited
+    }
+}
+
+/// Keeps other processes from changing the rules until it is dropped. The directory itself is locked: the file is a new
+/// one after every change.
+fn lock_directory(directory: &Path) -> io::Result<std::fs::File> {
+    let handle = fs_err::File::open(directory)?.into_file();
+    handle.lock()?;
+    Ok(handle)
 }
 
 fn stamp(path: &Path) -> Stamp {
@@ -182,9 +254,8 @@ fn read(path: &Path) -> Result<(Stamp, Stored), RuleBookError> {
 }
 
 /// Writes beside the file and puts it in its place: whoever reads sees the old one or the new one.
-fn write(path: &Path, stored: &Stored) -> Result<(), String> {
+fn write(path: &Path, directory: &Path, stored: &Stored) -> Result<(), String> {
     let text = toml::to_string_pretty(stored).map_err(|error| error.to_string())?;
-    let directory = path.parent().ok_or("it has no directory")?;
     let attempt = || -> io::Result<()> {
         // Made for its owner alone.
         let mut file = tempfile::Builder::new().prefix(".rules-").tempfile_in(directory)?;
@@ -199,7 +270,7 @@ fn write(path: &Path, stored: &Stored) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hostler_rules::{Effect, Scope};
+    use crate::rule::{Effect, Scope};
 
     fn rule(text: &str) -> Rule {
         Rule::parse(Effect::Allow, Scope::Workspace, text).unwrap()
@@ -214,8 +285,8 @@ mod tests {
     fn a_rule_is_there_for_its_directory_and_after_a_restart() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleBook::open(dir.path()).unwrap();
-        book.add(Path::new("/a"), &[rule("Bash(git status)")]).unwrap();
-        book.add(Path::new("/a"), &[rule("Bash(git status)"), rule("Bash(ls)")]).unwrap();
+        book.add(Some(Path::new("/a")), &[rule("Bash(git status)")]).unwrap();
+        book.add(Some(Path::new("/a")), &[rule("Bash(git status)"), rule("Bash(ls)")]).unwrap();
         assert_eq!(texts(&book, "/a"), ["Bash(git status)", "Bash(ls)"]);
         assert!(texts(&book, "/b").is_empty());
         let again = RuleBook::open(dir.path()).unwrap();
@@ -237,14 +308,50 @@ mod tests {
     fn a_broken_file_allows_nothing_keeps_what_was_known_and_can_be_repaired() {
         let dir = tempfile::tempdir().unwrap();
         let book = RuleBook::open(dir.path()).unwrap();
-        book.add(Path::new("/a"), &[rule("Bash(ls)")]).unwrap();
+        book.add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
         std::fs::write(dir.path().join(FILE), "nonsense = [").unwrap();
         assert!(book.page().broken.is_some());
         assert_eq!(texts(&book, "/a"), ["Bash(ls)"]);
-        assert!(matches!(book.add(Path::new("/a"), &[rule("Bash(w)")]), Err(RuleBookError::Unreadable { .. })));
+        assert!(matches!(book.add(Some(Path::new("/a")), &[rule("Bash(w)")]), Err(RuleBookError::Unreadable { .. })));
         assert!(RuleBook::open(dir.path()).is_err(), "a host does not start with it");
         std::fs::remove_file(dir.path().join(FILE)).unwrap();
         assert!(book.page().broken.is_none());
+    }
+
+    #[test]
+    fn rules_for_all_and_for_one_directory_are_told_apart_and_removed_where_they_stand() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = RuleBook::open(dir.path()).unwrap();
+        let (a, ls) = (Some(Path::new("/a")), rule("Bash(ls)"));
+        let everywhere = Rule { scope: Scope::Global, ..ls.clone() };
+        assert!(book.add(None, std::slice::from_ref(&everywhere)).unwrap());
+        assert!(!book.add(None, std::slice::from_ref(&everywhere)).unwrap(), "it is there already");
+        assert!(book.add(a, std::slice::from_ref(&ls)).unwrap());
+        assert_eq!(book.page().iter().collect::<Vec<_>>(), [(None, &everywhere), (a, &ls)]);
+        assert!(!book.remove(Some(Path::new("/b")), &ls).unwrap());
+        let denied = Rule { effect: Effect::Deny, ..ls.clone() };
+        assert!(!book.remove(a, &denied).unwrap());
+        assert!(book.remove(a, &ls).unwrap());
+        assert_eq!(book.page().iter().collect::<Vec<_>>(), [(None, &everywhere)]);
+        let text = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert!(!text.contains("/a"), "a directory without rules is not kept: {text}");
+    }
+
+    #[test]
+    fn no_change_is_lost_when_several_books_are_written_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                // A book of its own each, as processes have.
+                let book = RuleBook::open(dir.path()).unwrap();
+                scope.spawn(move || {
+                    for n in 0..8 {
+                        assert!(book.add(None, &[rule(&format!("Bash(run {writer} {n})"))]).unwrap());
+                    }
+                });
+            }
+        });
+        assert_eq!(RuleBook::open(dir.path()).unwrap().page().iter().count(), 32);
     }
 
     #[test]
@@ -263,7 +370,7 @@ mod tests {
     fn the_file_is_its_owners_alone_and_nothing_is_left_beside_it() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = tempfile::tempdir().unwrap();
-        RuleBook::open(dir.path()).unwrap().add(Path::new("/a"), &[rule("Bash(ls)")]).unwrap();
+        RuleBook::open(dir.path()).unwrap().add(Some(Path::new("/a")), &[rule("Bash(ls)")]).unwrap();
         let mode = std::fs::metadata(dir.path().join(FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

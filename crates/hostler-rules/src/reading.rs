@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use hostler_rules::{Call, Disk, Effect, Mode, Resolver, Rule, RuleSet, Scope, Verdict, decide};
+use crate::call::Call;
+use crate::decide::{Mode, Verdict, decide};
+use crate::path::Resolver;
+use crate::rule::{Effect, Rule, Scope};
+use crate::set::RuleSet;
 
 /// Tools that change nothing outside the agent: lists of their own, output of what runs already, and agents whose own
 /// calls pass the gate one by one.
@@ -27,62 +31,64 @@ const HARMLESS: [&str; 14] = [
 const READERS: [&str; 5] = ["Glob", "Grep", "LS", "NotebookRead", "Read"];
 
 /// Whether the call only looks at what is in the working directory, or touches nothing at all.
-pub(super) fn is_harmless(call: &Call) -> bool {
+pub(crate) fn is_harmless(call: &Call, resolver: &dyn Resolver) -> bool {
     let tool = call.tool.as_str();
     if HARMLESS.contains(&tool) {
         return true;
     }
     if READERS.contains(&tool) {
-        return reads_inside(call);
+        return reads_inside(call, resolver);
     }
-    tool == "Bash" && only_reads(call) && stays_inside(call)
+    tool == "Bash" && only_reads(call, resolver) && stays_inside(call, resolver)
 }
 
 /// By every path that the names may have, after their links.
-fn reads_inside(call: &Call) -> bool {
+fn reads_inside(call: &Call, resolver: &dyn Resolver) -> bool {
     let mut rules = RuleSet::default();
     let inside = Rule::parse(Effect::Allow, Scope::Session, "Read(./**)").ok();
     if inside.and_then(|rule| rules.add(rule).ok()).is_none() {
         return false;
     }
-    decide(&rules, Mode::Default, call, &Disk).verdict == Verdict::Allow
+    decide(&rules, Mode::Default, call, resolver).verdict == Verdict::Allow
 }
 
 /// The rules know which commands only read: those are what planning may run.
-fn only_reads(call: &Call) -> bool {
-    decide(&RuleSet::default(), Mode::Plan, call, &Disk).verdict == Verdict::Allow
+fn only_reads(call: &Call, resolver: &dyn Resolver) -> bool {
+    decide(&RuleSet::default(), Mode::Plan, call, resolver).verdict == Verdict::Allow
 }
 
 /// A command that only reads can still read what is none of its business. It stays inside if no word of it leads out;
 /// what could be a path and is not plain is taken for one that does.
-fn stays_inside(call: &Call) -> bool {
+fn stays_inside(call: &Call, resolver: &dyn Resolver) -> bool {
     let Some(line) = call.input.get("command").and_then(serde_json::Value::as_str) else { return false };
     if line.contains(['~', '$', '`', '\\']) {
         return false;
     }
-    let Ok(workspace) = Disk.resolve(&call.workspace) else { return false };
+    let Ok(workspace) = resolver.resolve(&call.workspace) else { return false };
     let separators = |c: char| c.is_whitespace() || "'\"=<>|&;(){},:".contains(c);
     line.split(separators).filter(|word| !word.is_empty()).all(|word| {
         // `cd` alone leads home, and whatever follows it starts there.
-        !matches!(word, "cd" | "pushd" | "popd") && (word == "/dev/null" || leads_inside(word, call, &workspace))
+        !matches!(word, "cd" | "pushd" | "popd")
+            && (word == "/dev/null" || leads_inside(word, call, &workspace, resolver))
     })
 }
 
-fn leads_inside(word: &str, call: &Call, workspace: &Path) -> bool {
+fn leads_inside(word: &str, call: &Call, workspace: &Path, resolver: &dyn Resolver) -> bool {
     if word.starts_with('-') {
         // An option can carry a path right behind its letter.
         return !word.contains('/');
     }
-    Disk.resolve(&call.cwd.join(word)).is_ok_and(|path| path.starts_with(workspace))
+    resolver.resolve(&call.cwd.join(word)).is_ok_and(|path| path.starts_with(workspace))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::path::Disk;
     use serde_json::json;
 
     fn shell(line: &str, directory: &Path) -> bool {
-        is_harmless(&Call::shell(line, directory))
+        is_harmless(&Call::shell(line, directory), &Disk)
     }
 
     #[test]
@@ -121,14 +127,14 @@ mod tests {
         std::fs::create_dir(&work).unwrap();
         #[cfg(unix)]
         std::os::unix::fs::symlink(dir.path(), work.join("out")).unwrap();
-        let call = |tool: &str, path: &str| is_harmless(&Call::new(tool, json!({ "file_path": path }), &work));
+        let call = |tool: &str, path: &str| is_harmless(&Call::new(tool, json!({ "file_path": path }), &work), &Disk);
         assert!(call("Read", "a.txt") && call("Read", &work.join("deep/a.txt").display().to_string()));
         assert!(!call("Read", "../a.txt") && !call("Read", "/etc/hosts") && !call("Read", "out/secret"));
         assert!(!call("Write", "a.txt") && !call("Edit", "a.txt") && !call("BrandNew", "a.txt"));
-        assert!(is_harmless(&Call::new("Grep", json!({ "pattern": "x" }), &work)));
-        assert!(is_harmless(&Call::new("Glob", json!({ "pattern": "**/*.rs" }), &work)));
-        assert!(!is_harmless(&Call::new("Glob", json!({ "pattern": "/etc/*" }), &work)));
-        assert!(!is_harmless(&Call::new("Read", json!({ "file_path": 7 }), &work)));
-        assert!(!is_harmless(&Call::new("mcp__x__read", json!({}), &work)));
+        assert!(is_harmless(&Call::new("Grep", json!({ "pattern": "x" }), &work), &Disk));
+        assert!(is_harmless(&Call::new("Glob", json!({ "pattern": "**/*.rs" }), &work), &Disk));
+        assert!(!is_harmless(&Call::new("Glob", json!({ "pattern": "/etc/*" }), &work), &Disk));
+        assert!(!is_harmless(&Call::new("Read", json!({ "file_path": 7 }), &work), &Disk));
+        assert!(!is_harmless(&Call::new("mcp__x__read", json!({}), &work), &Disk));
     }
 }

@@ -1,0 +1,196 @@
+//! `rules`: what agents may do, kept in the state directory, without a host.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use hostler_cli::Exit;
+use serde_json::{Value, json};
+use support::host::FakeLauncher;
+use support::{Stage, names};
+
+/// A command in a home that earlier commands have used.
+struct Shell {
+    home: Stage,
+}
+
+struct Said {
+    exit: Exit,
+    out: String,
+    err: String,
+}
+
+impl Shell {
+    fn new() -> Self {
+        Self { home: Stage::new() }
+    }
+
+    async fn run(&self, args: &[&str]) -> Said {
+        let launcher = FakeLauncher::new([]);
+        let wiring = self.home.wiring(&launcher);
+        let mut stage = Stage::new();
+        let exit = stage.run_wired(args, wiring).await;
+        assert!(launcher.seen.options.lock().unwrap().is_empty(), "no host is started");
+        Said { exit, out: stage.out.text(), err: stage.err.text() }
+    }
+
+    async fn done(&self, args: &[&str]) -> Said {
+        let said = self.run(args).await;
+        assert_eq!(said.exit, Exit::Done, "{args:?}: {}{}", said.out, said.err);
+        said
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.home.state_dir().join("rules.toml")
+    }
+
+    fn project(&self) -> std::path::PathBuf {
+        self.home.scratch.path().join("project")
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[tokio::test]
+async fn rules_are_added_listed_and_removed() {
+    let shell = Shell::new();
+    let project = shell.project();
+    let said = shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
+    assert_eq!(said.err, "Added: deny Read(~/secrets/**), for all sessions.\n");
+    // A directory is kept as sessions name it, however it was written.
+    let said = shell.done(&["rules", "add", "allow", "Bash(git status)", "--workspace", "../project/."]).await;
+    assert_eq!(said.err, format!("Added: allow Bash(git status), for sessions in {}.\n", project.display()));
+    let said = shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
+    assert_eq!(said.err, "Already there: deny Read(~/secrets/**), for all sessions.\n");
+
+    let said = shell.done(&["rules", "list"]).await;
+    let rows: Vec<Vec<&str>> = said.out.lines().map(|line| line.split("  ").map(str::trim).collect()).collect();
+    let cells = |row: &Vec<&str>| row.iter().filter(|cell| !cell.is_empty()).map(ToString::to_string).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    assert_eq!(
+        rows,
+        [
+            vec!["EFFECT", "SCOPE", "RULE", "DIRECTORY"],
+            vec!["deny", "global", "Read(~/secrets/**)"],
+            vec!["allow", "workspace", "Bash(git status)", text(&project)],
+        ]
+    );
+    let said = shell.done(&["rules", "list", "--json"]).await;
+    assert_eq!(
+        serde_json::from_str::<Value>(&said.out).unwrap(),
+        json!([
+            { "effect": "deny", "scope": "global", "rule": "Read(~/secrets/**)" },
+            { "effect": "allow", "scope": "workspace", "rule": "Bash(git status)", "directory": project },
+        ])
+    );
+    assert_eq!(std::fs::metadata(shell.file()).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let said = shell.run(&["rules", "remove", "allow", "Bash(git status)"]).await;
+    assert_eq!(said.exit, Exit::Failed, "that one is for a directory");
+    assert!(said.err.starts_with("There is no rule to allow Bash(git status), for all sessions: "), "{}", said.err);
+    shell.done(&["rules", "remove", "allow", "Bash(git status)", "--workspace", text(&project)]).await;
+    let said = shell.done(&["rules", "remove", "deny", "Read(~/secrets/**)"]).await;
+    assert_eq!(said.err, "Removed: deny Read(~/secrets/**), for all sessions.\n");
+    assert_eq!(shell.done(&["rules", "list", "--json"]).await.out, "[]\n");
+    assert_eq!(names(&shell.home.state_dir()), ["rules.toml"]);
+}
+
+#[tokio::test]
+async fn a_call_is_explained_by_the_rule_that_decides_and_the_part_that_it_is_about() {
+    let shell = Shell::new();
+    shell.done(&["rules", "add", "allow", "Bash(git:*)", "--workspace", "."]).await;
+    shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
+    shell.done(&["rules", "add", "deny", "Read(~/secrets/**)"]).await;
+    let elsewhere = shell.home.scratch.path().join("tmp");
+    for (args, expected) in [
+        (&["Bash(rm -rf x)"][..], "Denied: the global rule `Bash(rm:*)` denies `rm -rf x`.\n"),
+        (&["Bash(git push && rm x)"], "Denied: the global rule `Bash(rm:*)` denies `rm x`.\n"),
+        (&["Bash(git push)"], "Allowed: the workspace's rule `Bash(git:*)` allows `git push`.\n"),
+        (&["Bash(git push)", "--cwd", text(&elsewhere)], "Asked: no rule speaks of `git push`.\n"),
+        (
+            &["Read(src/main.rs)"],
+            "Allowed: in the mode default, it only reads in the working directory, or touches nothing.\n",
+        ),
+        (&["Read(~/secrets/key)"], "Denied: the global rule `Read(~/secrets/**)` denies `~/secrets/key`.\n"),
+        (&["Write(a)", "--mode", "plan"], "Denied: in the mode plan, it writes a file.\n"),
+        (
+            &["Write(a)", "--mode", "acceptEdits"],
+            "Allowed: in the mode acceptEdits, it edits a file in the workspace.\n",
+        ),
+        (
+            &["Bash(touch a)", "--mode", "dontAsk"],
+            "Denied: no rule speaks of `touch a`.\n  in the mode dontAsk, nobody is asked.\n",
+        ),
+    ] {
+        let said = shell.done(&[&["rules", "test"], args].concat()).await;
+        assert_eq!(said.out, expected, "{args:?}");
+        assert_eq!(said.err, "");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_text_is_a_usage_error_that_says_where() {
+    let shell = Shell::new();
+    for (args, part) in [
+        (
+            &["add", "allow", "Bash(git status"][..],
+            "`Bash(git status` is not a rule: the parenthesis is not closed (at character",
+        ),
+        (
+            &["remove", "deny", "Ba sh"],
+            "`Ba sh` is not a rule: the name of a tool has letters, digits, `_` and `-` (at character 3)",
+        ),
+        (&["add", "allow", "Bash(ls)", "--workspace", "nowhere"], "/project/nowhere is not a directory."),
+        (&["add", "permit", "Bash(ls)"], "[possible values: allow, ask, deny]"),
+        (&["test", "rm -rf x"], "This is not a call: name a tool and what it is about"),
+        (
+            &["test", "Read(a)", "--mode", "yolo"],
+            "[possible values: default, acceptEdits, plan, dontAsk, bypassPermissions]",
+        ),
+    ] {
+        let said = shell.run(&[&["rules"], args].concat()).await;
+        assert_eq!(said.exit, Exit::Usage, "{args:?}: {}", said.err);
+        assert!(said.err.contains(part), "{args:?}: {}", said.err);
+    }
+    assert!(!shell.home.state_dir().exists(), "nothing was made");
+}
+
+#[tokio::test]
+async fn looking_makes_nothing() {
+    let shell = Shell::new();
+    let said = shell.done(&["rules", "list"]).await;
+    assert_eq!((said.out.as_str(), said.err.starts_with("There are no rules")), ("", true));
+    shell.done(&["rules", "test", "Bash(ls)"]).await;
+    assert_eq!(shell.run(&["rules", "remove", "deny", "Bash(ls)"]).await.exit, Exit::Failed);
+    assert!(!shell.home.state_dir().exists());
+}
+
+#[tokio::test]
+async fn a_book_that_cannot_be_understood_is_left_as_it_is() {
+    let shell = Shell::new();
+    shell.done(&["rules", "add", "deny", "Bash(rm:*)"]).await;
+    std::fs::write(shell.file(), "nonsense = [").unwrap();
+    for args in [&["list"][..], &["test", "Bash(ls)"], &["add", "deny", "Read"], &["remove", "deny", "Bash(rm:*)"]] {
+        let said = shell.run(&[&["rules"], args].concat()).await;
+        assert_eq!(said.exit, Exit::Failed, "{args:?}");
+        assert!(said.err.contains("cannot be understood") && said.err.contains("rules.toml"), "{}", said.err);
+    }
+    assert_eq!(std::fs::read_to_string(shell.file()).unwrap(), "nonsense = [");
+}
+
+#[tokio::test]
+async fn the_mode_of_the_settings_counts_and_must_be_one() {
+    let shell = Shell::new();
+    shell.home.configure("permission-mode = \"plan\"\n");
+    let said = shell.done(&["rules", "test", "Write(a)"]).await;
+    assert_eq!(said.out, "Denied: in the mode plan, it writes a file.\n");
+    shell.home.configure("permission-mode = \"yolo\"\n");
+    let said = shell.run(&["rules", "test", "Write(a)"]).await;
+    assert_eq!(said.exit, Exit::Usage);
+    assert!(said.err.starts_with("There is no permission mode yolo: choose default, "), "{}", said.err);
+}

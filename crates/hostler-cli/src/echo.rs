@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
+use nix::sys::termios::{FlushArg, LocalFlags, SetArg, Termios, tcflush, tcgetattr, tcsetattr};
 
 /// As long as it lives, stdin's terminal does not echo.
 pub(crate) struct Hidden {
@@ -24,4 +24,9 @@ impl Drop for Hidden {
         // A terminal that is gone needs nothing back.
         let _gone = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
     }
+}
+
+/// Forgets what was typed on the process's terminal and not yet read, if it has one.
+pub(crate) fn forget_typed() {
+    let _no_terminal = tcflush(io::stdin(), FlushArg::TCIFLUSH);
 }

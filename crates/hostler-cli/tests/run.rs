@@ -114,6 +114,52 @@ async fn tool_calls_are_lines_on_stderr_and_a_refused_one_says_so() {
     assert_eq!(stage.out.text(), "");
 }
 
+/// A host that asks about a command and takes whatever is answered.
+fn asking() -> FakeLauncher {
+    let start = json!({ "type": "chat/toolCallStart", "toolCallId": "a", "toolName": "Bash", "displayName": "Bash" });
+    let ready = json!({ "type": "chat/toolCallReady", "toolCallId": "a", "invocationMessage": "Run `touch made`",
+        "options": [{ "id": "allow-once", "label": "Allow once", "kind": "approve" },
+            { "id": "deny", "label": "Deny", "kind": "deny" }] });
+    FakeLauncher::new([Beat::Chat(start), Beat::Chat(ready), Beat::PassOn, complete()])
+}
+
+fn confirmation(launcher: &FakeLauncher) -> Value {
+    let frames = launcher.seen.frames.lock().unwrap();
+    let mut actions = frames.iter().map(|frame| &frame["params"]["action"]);
+    actions.find(|action| action["type"] == "chat/toolCallConfirmed").unwrap().clone()
+}
+
+#[tokio::test]
+async fn on_a_terminal_the_user_is_asked_and_the_answer_is_dispatched() {
+    let mut stage = Stage::new().on_terminal();
+    stage.stdin = b"7\n1\n".to_vec();
+    let launcher = asking();
+    assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
+    let action = confirmation(&launcher);
+    assert_eq!((&action["approved"], &action["selectedOptionId"]), (&json!(true), &json!("allow-once")));
+    let expected = "\n? Bash: Run `touch made`\n  1  Allow once\n  2  Deny\nA number, or a word to the agent that denies \
+                    it: A number from 1 to 2, or a word: ";
+    assert!(stage.err.text().contains(expected), "{}", stage.err.text());
+}
+
+#[tokio::test]
+async fn who_leaves_the_terminal_or_has_none_has_not_agreed() {
+    for mut stage in [Stage::new().on_terminal(), Stage::new()] {
+        let asked = stage.terminal;
+        if !asked {
+            stage.stdin = b"1\n".to_vec();
+        }
+        let launcher = asking();
+        assert_eq!(stage.run(&["run", "hi"], &launcher).await, Exit::Done);
+        let action = confirmation(&launcher);
+        assert_eq!(action["approved"], false);
+        assert!(action["reasonMessage"].as_str().unwrap().starts_with("Nobody can be asked here"), "{action}");
+        let text = stage.err.text();
+        assert_eq!(text.contains("Allow once"), asked, "{text}");
+        assert!(text.contains("Bash: refused: Nobody can be asked here"), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn json_prints_each_envelope_on_one_line() {
     let mut stage = Stage::new();

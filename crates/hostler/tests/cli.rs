@@ -141,6 +141,97 @@ async fn a_host_that_runs_follows_the_rules_of_the_command_line() {
     user.nothing_is_left();
 }
 
+/// Runs a command on a terminal; types each text once the other one of its pair was shown.
+async fn on_a_terminal(mut command: Command, typed: Vec<(&'static str, &'static str)>) -> (Option<i32>, String) {
+    let pty = nix::pty::openpty(None, None).unwrap();
+    let slave = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut child = command.stdin(slave()).stdout(slave()).stderr(slave()).spawn().unwrap();
+    drop(command);
+    drop(pty.slave);
+    let terminal = std::fs::File::from(pty.master);
+    let shown = tokio::task::spawn_blocking(move || {
+        use std::io::{Read as _, Write as _};
+        let (mut typing, mut terminal) = (terminal.try_clone().unwrap(), terminal);
+        let (mut shown, mut fresh) = (String::new(), String::new());
+        let mut typed = typed.into_iter().peekable();
+        let mut bytes = [0_u8; 1024];
+        // Linux ends a terminal that nobody has open any more with an error.
+        while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+            let part = String::from_utf8_lossy(&bytes[..count]);
+            shown.push_str(&part);
+            fresh.push_str(&part);
+            if let Some((_, after)) = typed.peek().and_then(|(prompt, _)| fresh.split_once(prompt)) {
+                fresh = after.to_owned();
+                typing.write_all(typed.next().unwrap().1.as_bytes()).unwrap();
+            }
+        }
+        shown
+    });
+    let code = exit_code(&mut child).await;
+    (code, tokio::time::timeout(PATIENCE, shown).await.expect("the terminal ends").unwrap())
+}
+
+#[tokio::test]
+async fn run_asks_on_a_terminal_what_the_agent_may_do() {
+    let user = User::new();
+    let made = user.home.work().join("made");
+    let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
+    let prompt = "denies it: ";
+    let (code, shown) = on_a_terminal(user.hostler(&["run", script]), vec![(prompt, "not today\n")]).await;
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("touch made") && shown.contains("1  Allow once") && shown.contains("done"), "{shown}");
+    assert!(shown.contains("refused: not today") && !made.exists(), "{shown}");
+
+    let (code, shown) = on_a_terminal(user.hostler(&["run", script]), vec![(prompt, "1\n")]).await;
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(made.exists(), "{shown}");
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn run_asks_the_agents_questions_on_a_terminal() {
+    let user = User::new();
+    let question = json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false,
+        "options": [{ "label": "Red", "description": "warm" }, { "label": "Blue", "description": "cold" }] }] });
+    let script = format!("!tool AskUserQuestion {question}\n!say done");
+    let (code, shown) = on_a_terminal(user.hostler(&["run", &script]), vec![("skips it: ", "2\n")]).await;
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("? Which colour?") && shown.contains("2  Blue: cold") && shown.contains("done"), "{shown}");
+    let (sessions, _) = user.expect(0, &["sessions", "list", "--json"]).await;
+    let sessions: Value = serde_json::from_str(&sessions).unwrap();
+    let (session, _) = user.expect(0, &["sessions", "show", "--json", sessions[0]["resource"].as_str().unwrap()]).await;
+    let session: Value = serde_json::from_str(&session).unwrap();
+    let parts = session["chat"]["turns"][0]["responseParts"].as_array().unwrap();
+    let asked = parts.iter().find(|part| part["kind"] == "inputRequest").unwrap_or_else(|| panic!("{parts:#?}"));
+    let answers = asked["request"]["answers"].as_object().unwrap_or_else(|| panic!("{asked:#}"));
+    assert!(answers.values().all(|answer| answer["value"]["value"] == "Blue") && answers.len() == 1, "{asked:#}");
+    user.nothing_is_left();
+}
+
+#[tokio::test]
+async fn a_question_on_a_terminal_is_withdrawn_when_another_client_answers_first() {
+    let user = User::new();
+    let host = user.home.serve("native").await;
+    let mut peer = host.peer().await;
+    let uris = peer.create(&user.home.work()).await;
+    peer.ask(&uris.chat, "hi").await;
+    let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
+    let run = tokio::spawn(on_a_terminal(user.hostler(&["run", "--session", &uris.session, script]), Vec::new()));
+    let asks = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_none());
+    let envelopes = peer.until(&uris.chat, asks).await;
+    let waiting = serde_json::to_value(&envelopes.last().unwrap().action).unwrap();
+    let answer = json!({ "type": "chat/toolCallConfirmed", "turnId": waiting["turnId"],
+        "toolCallId": waiting["toolCallId"], "approved": true });
+    peer.dispatch(&uris.chat, serde_json::from_value(answer).unwrap()).await;
+    let (code, shown) = run.await.unwrap();
+    assert_eq!(code, Some(0), "{shown}");
+    let (_, after) = shown.split_once("denies it: ").unwrap_or_else(|| panic!("it was asked: {shown}"));
+    assert!(after.contains("Somebody else has answered.") && after.contains("done"), "{shown}");
+    assert!(user.home.work().join("made").exists(), "{shown}");
+    host.stop().await;
+    user.nothing_is_left();
+}
+
 #[tokio::test]
 async fn run_with_json_prints_one_envelope_per_line_up_to_the_turns_end() {
     let user = User::new();

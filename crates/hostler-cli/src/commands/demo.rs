@@ -18,7 +18,7 @@ use crate::ports::{AgentDiag, ClaudeChoice, CredentialSpec, UpstreamKind, Upstre
 use crate::reload;
 use crate::settings::Settings;
 use crate::state::{HostLock, StateDir};
-use crate::turn::{Session, Turn, create_session, explain};
+use crate::turn::{Session, Shown, Turn, create_session, explain};
 
 const FIRST: &str = "hi";
 const SECOND: &str = "and once more";
@@ -158,7 +158,11 @@ async fn show_turn(
     hop("you", &format!("“{message}”"), console)?;
     let turn = Turn::start(client, session, message, None).await?;
     let mut view = TurnView::new(own, session, turn.started(), known.cloned());
-    let end = turn.follow(events, signals, |envelope, _| view.see(envelope, console)).await?;
+    let show = |shown: Shown<'_>| match shown {
+        Shown::Envelope(envelope, _) => view.see(envelope, console),
+        Shown::Prompt(_) => Ok(()),
+    };
+    let end = turn.follow(events, signals, None, show).await?;
     view.flush(console)?;
     explain(end)?;
     let after = own.host.diagnostics();

@@ -11,7 +11,7 @@ use crate::host::{Reached, reach};
 use crate::ports::Wiring;
 use crate::progress::Spinner;
 use crate::settings::Settings;
-use crate::turn::{Renderer, Session, Turn, TurnEnd, create_session, explain, open_session};
+use crate::turn::{Lines, Renderer, Session, Shown, Turn, TurnEnd, create_session, explain, open_session};
 
 /// A prompt that is longer than this is a mistake.
 const MAX_PROMPT: u64 = 16 << 20;
@@ -24,7 +24,10 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     let prompt = io.signals.unless(read_prompt(&args.prompt, &mut io.stdin)).await??;
     let spinner = Spinner::start("Starting", &io.console);
     let mut host = io.signals.unless(reach(wiring, settings)).await??;
-    let end = converse(&prompt, args, settings, &mut host, spinner, io).await;
+    let environment = &wiring.environment;
+    // Who gave the message on stdin has nothing more to say there.
+    let attended = environment.stdin_is_terminal && environment.stderr_is_terminal && args.prompt != "-";
+    let end = converse(&prompt, args, settings, attended, &mut host, spinner, io).await;
     let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
     let mut outcome = end.and_then(explain);
     if let Err(failure) = &mut outcome {
@@ -42,6 +45,7 @@ async fn converse(
     prompt: &str,
     args: &RunArgs,
     settings: &Settings,
+    attended: bool,
     host: &mut Reached,
     spinner: Spinner,
     io: &mut Io,
@@ -49,13 +53,28 @@ async fn converse(
     let Reached { client, events, .. } = host;
     let session = io.signals.unless(enter_session(args, settings, client, events)).await??;
     let turn = Turn::start(client, &session, prompt, settings.model.as_deref()).await?;
-    let Io { console, signals, .. } = io;
+    let Io { console, signals, stdin } = io;
+    let person = attended.then(|| Lines::new(stdin));
     if settings.json {
         drop(spinner);
-        return turn.follow(events, signals, |_, raw| console.out(&json_line(raw))).await;
+        let show = |shown: Shown<'_>| match shown {
+            Shown::Envelope(_, raw) => console.out(&json_line(raw)),
+            Shown::Prompt(text) => {
+                console.prompt(text);
+                Ok(())
+            }
+        };
+        return turn.follow(events, signals, person, show).await;
     }
     let mut renderer = Renderer::new(spinner);
-    let end = turn.follow(events, signals, |envelope, _| renderer.show(envelope, console)).await?;
+    let show = |shown: Shown<'_>| match shown {
+        Shown::Envelope(envelope, _) => renderer.show(envelope, console),
+        Shown::Prompt(text) => {
+            renderer.prompt(text, console);
+            Ok(())
+        }
+    };
+    let end = turn.follow(events, signals, person, show).await?;
     // An answer that nobody reads needs no last line either.
     let _unread = renderer.finish(console);
     Ok(end)

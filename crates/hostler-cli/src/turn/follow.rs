@@ -4,6 +4,7 @@ use ahp_types::actions::{ActionEnvelope, ChatInputCompletedAction, ChatToolCallC
 use ahp_types::state::{ChatInputResponseKind, ErrorInfo, ToolCallCancellationReason};
 
 use super::Session;
+use super::ask::{Asked, Asker, Unanswered};
 
 /// What the agent is told when it asks for a permission.
 const NOBODY_ASKED: &str = "Nobody can be asked here, so it is denied. Go on without it.";
@@ -16,6 +17,10 @@ pub(crate) enum Input<'a> {
     SessionRemoved,
     /// The connection is gone; the sentence says why.
     Closed(String),
+    /// Somebody typed a line.
+    Line(&'a str),
+    /// Nobody types any more.
+    NobodyThere,
     /// Ctrl-C, or SIGTERM.
     Interrupt,
     /// Nobody reads our output any more.
@@ -28,8 +33,10 @@ pub(crate) enum Step {
     Wait,
     /// Ask the host to cancel the turn.
     Cancel,
-    /// Answer a request that only a person can answer, in the name of nobody.
-    Answer(Box<StateAction>),
+    /// Ask our person.
+    Ask(String),
+    /// Answer requests that only a person can answer, in the name of ours or of nobody.
+    Answer(Vec<StateAction>),
     End(TurnEnd),
 }
 
@@ -59,20 +66,29 @@ pub(crate) struct Follower {
     chat: String,
     turn: String,
     client: String,
+    /// Asks our person, if there is one.
+    asker: Option<Asker>,
     interrupted: bool,
     unread: bool,
 }
 
 impl Follower {
-    pub(crate) fn new(session: &Session, turn: &str, client: &str) -> Self {
+    /// `attended`: somebody is there to be asked.
+    pub(crate) fn new(session: &Session, turn: &str, client: &str, attended: bool) -> Self {
         Self {
             session: session.uri.clone(),
             chat: session.chat.clone(),
             turn: turn.to_owned(),
             client: client.to_owned(),
+            asker: attended.then(|| Asker::new(turn)),
             interrupted: false,
             unread: false,
         }
+    }
+
+    /// Whether a line is awaited.
+    pub(crate) fn listens(&self) -> bool {
+        self.asker.as_ref().is_some_and(Asker::listens)
     }
 
     pub(crate) fn on(&mut self, input: Input<'_>) -> Step {
@@ -80,6 +96,19 @@ impl Follower {
             Input::Envelope(envelope) => self.on_envelope(envelope),
             Input::SessionRemoved => Step::End(TurnEnd::Lost("The session was removed.".to_owned())),
             Input::Closed(reason) => Step::End(TurnEnd::Lost(reason)),
+            Input::Line(line) => match self.asker.as_mut().map(|asker| asker.hear(line)) {
+                Some(Asked::Show(text)) => Step::Ask(text),
+                Some(Asked::Answer(action)) => Step::Answer(vec![*action]),
+                _ => Step::Wait,
+            },
+            Input::NobodyThere => {
+                let left = self.asker.take().map(|mut asker| asker.give_up()).unwrap_or_default();
+                let refusal = |unanswered| match unanswered {
+                    Unanswered::Call(id) => self.denial(&id),
+                    Unanswered::Form(id) => declined(&id),
+                };
+                Step::Answer(left.into_iter().map(refusal).collect())
+            }
             // The first one asks politely, the second one does not wait.
             Input::Interrupt if self.interrupted => Step::End(TurnEnd::Abandoned),
             Input::Interrupt => {
@@ -93,7 +122,7 @@ impl Follower {
         }
     }
 
-    fn on_envelope(&self, envelope: &ActionEnvelope) -> Step {
+    fn on_envelope(&mut self, envelope: &ActionEnvelope) -> Step {
         if let Some(reason) = &envelope.rejection_reason {
             return self.on_rejection(envelope, reason);
         }
@@ -115,12 +144,33 @@ impl Follower {
             StateAction::ChatError(action) if action.turn_id == self.turn => {
                 Step::End(self.end(TurnEnd::Failed(action.part.error.clone())))
             }
+            _ => self.on_matter(envelope),
+        }
+    }
+
+    /// What may concern a person.
+    fn on_matter(&mut self, envelope: &ActionEnvelope) -> Step {
+        let ours = self.is_ours(envelope);
+        match self.asker.as_mut().map_or(Asked::TooMany, |asker| asker.see(envelope, ours)) {
+            Asked::Nothing => Step::Wait,
+            Asked::Show(text) => Step::Ask(text),
+            Asked::Answer(action) => Step::Answer(vec![*action]),
+            Asked::TooMany => self.answer_for_nobody(&envelope.action),
+        }
+    }
+
+    fn answer_for_nobody(&self, action: &StateAction) -> Step {
+        match action {
             StateAction::ChatToolCallReady(action) if action.turn_id == self.turn && action.confirmed.is_none() => {
-                Step::Answer(Box::new(self.denial(&action.tool_call_id)))
+                Step::Answer(vec![self.denial(&action.tool_call_id)])
             }
-            StateAction::ChatInputRequested(action) => Step::Answer(Box::new(declined(&action.request.id))),
+            StateAction::ChatInputRequested(action) => Step::Answer(vec![declined(&action.request.id)]),
             _ => Step::Wait,
         }
+    }
+
+    fn is_ours(&self, envelope: &ActionEnvelope) -> bool {
+        envelope.origin.as_ref().is_some_and(|origin| origin.client_id == self.client)
     }
 
     /// Nobody is there to be asked: no, and why.
@@ -140,12 +190,13 @@ impl Follower {
     }
 
     /// Only a refused message ends the wait: a refused cancel means that the turn's end is on its way.
-    fn on_rejection(&self, envelope: &ActionEnvelope, reason: &str) -> Step {
-        let ours = envelope.origin.as_ref().is_some_and(|origin| origin.client_id == self.client);
+    fn on_rejection(&mut self, envelope: &ActionEnvelope, reason: &str) -> Step {
+        let ours = self.is_ours(envelope);
         match &envelope.action {
             StateAction::ChatTurnStarted(action) if ours && action.turn_id == self.turn => {
                 Step::End(TurnEnd::Rejected(reason.to_owned()))
             }
+            _ if self.asker.is_some() && envelope.channel == self.chat => self.on_matter(envelope),
             _ => Step::Wait,
         }
     }
@@ -176,7 +227,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn follower() -> Follower {
-        Follower::new(&Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into() }, "t1", "me")
+        Follower::new(&Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into() }, "t1", "me", false)
     }
 
     fn envelope(channel: &str, action: Value) -> ActionEnvelope {
@@ -263,14 +314,14 @@ mod tests {
             follower().on(Input::Envelope(&envelope("ahp-chat://c", action)))
         };
         let Step::Answer(answer) = ready(Value::Null) else { panic!("no answer") };
-        assert!(matches!(*answer, StateAction::ChatToolCallConfirmed(action) if !action.approved));
+        assert!(matches!(&*answer, [StateAction::ChatToolCallConfirmed(action)] if !action.approved));
         assert_eq!(ready(json!("not-needed")), Step::Wait);
         let asked = json!({ "type": "chat/inputRequested", "request": { "id": "r" } });
         let Step::Answer(answer) = follower().on(Input::Envelope(&envelope("ahp-chat://c", asked))) else {
             panic!("no answer")
         };
         let decline = ChatInputResponseKind::Decline;
-        assert!(matches!(*answer, StateAction::ChatInputCompleted(action) if action.response == decline));
+        assert!(matches!(&*answer, [StateAction::ChatInputCompleted(action)] if action.response == decline));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! One turn, seen from a client: start it, follow it to its end, show it.
 
+mod ask;
 mod follow;
+mod lines;
 mod render;
 
 use std::io;
@@ -22,6 +24,7 @@ use crate::exit::{Exit, Failure};
 use crate::signals::Signals;
 
 pub(crate) use follow::{Follower, Input, Step, TurnEnd};
+pub(crate) use lines::Lines;
 pub(crate) use render::{Renderer, explain, failure_text};
 
 /// The provider of new sessions; its id is the scheme of their URIs.
@@ -85,6 +88,15 @@ fn trim_slash(uri: &str) -> String {
     }
 }
 
+/// Something to show while a turn is followed.
+#[derive(Debug)]
+pub(crate) enum Shown<'a> {
+    /// An envelope of the session, and how the host wrote it.
+    Envelope(&'a ActionEnvelope, &'a RawValue),
+    /// A question to our person, to be answered on the same line.
+    Prompt(&'a str),
+}
+
 /// A turn that was asked for.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
@@ -127,16 +139,19 @@ impl<'a> Turn<'a> {
     }
 
     /// Follows the turn to its end; `show` sees every envelope of the session. If nobody reads what is shown, the turn
-    /// is cancelled and the rest stays unseen.
+    /// is cancelled and the rest stays unseen. What waits for a person is asked of the one who types the lines; without
+    /// one it is refused.
     pub(crate) async fn follow(
         &self,
         events: &mut mpsc::Receiver<Event>,
         signals: &mut Signals,
-        mut show: impl FnMut(&ActionEnvelope, &RawValue) -> io::Result<()>,
+        mut person: Option<Lines<'_>>,
+        mut show: impl FnMut(Shown<'_>) -> io::Result<()>,
     ) -> Result<TurnEnd, Failure> {
-        let mut follower = Follower::new(self.session, &self.id, self.client.id());
+        let mut follower = Follower::new(self.session, &self.id, self.client.id(), person.is_some());
         let mut read = true;
         loop {
+            let listened = follower.listens();
             let step = tokio::select! {
                 // A flood of events does not drown Ctrl-C.
                 biased;
@@ -144,7 +159,7 @@ impl<'a> Turn<'a> {
                 event = events.recv() => match event {
                     Some(Event::Envelope { envelope, raw }) => {
                         let mine = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
-                        let shown = if read && mine { show(&envelope, &raw) } else { Ok(()) };
+                        let shown = if read && mine { show(Shown::Envelope(&envelope, &raw)) } else { Ok(()) };
                         let step = follower.on(Input::Envelope(&envelope));
                         match (shown, step) {
                             (Err(error), Step::Wait) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -162,12 +177,32 @@ impl<'a> Turn<'a> {
                     Some(Event::Closed(error)) => follower.on(Input::Closed(error.to_string())),
                     None => follower.on(Input::Closed("The connection to the host ended.".to_owned())),
                 },
+                line = next_line(&mut person), if listened => match line {
+                    Ok(Some(line)) => follower.on(Input::Line(&line)),
+                    Ok(None) | Err(_) => follower.on(Input::NobodyThere),
+                },
             };
             match step {
                 Step::Wait => {}
                 Step::Cancel => self.cancel().await?,
-                Step::Answer(action) => self.client.dispatch(&self.session.chat, *action).await.map(|_| ())?,
-                Step::End(end) => return Ok(end),
+                Step::Ask(text) => {
+                    // What was typed before the question is no answer to it.
+                    if let Some(lines) = person.as_mut().filter(|_| !listened) {
+                        lines.forget();
+                    }
+                    show(Shown::Prompt(&text))?;
+                }
+                Step::Answer(actions) => {
+                    for action in actions {
+                        self.client.dispatch(&self.session.chat, action).await?;
+                    }
+                }
+                Step::End(end) => {
+                    if listened {
+                        show(Shown::Prompt("\n"))?;
+                    }
+                    return Ok(end);
+                }
             }
         }
     }
@@ -176,6 +211,13 @@ impl<'a> Turn<'a> {
         let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
         let action = ChatTurnCancelledAction { turn_id: self.id.clone(), duration, meta: None };
         self.client.dispatch(&self.session.chat, StateAction::ChatTurnCancelled(action)).await.map(|_| ())
+    }
+}
+
+async fn next_line(person: &mut Option<Lines<'_>>) -> io::Result<Option<String>> {
+    match person {
+        Some(lines) => lines.next().await,
+        None => Ok(None),
     }
 }
 

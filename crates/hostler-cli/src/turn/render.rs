@@ -66,6 +66,12 @@ impl Renderer {
         }
     }
 
+    /// Shows a question that does not run into the answer on the same screen.
+    pub(crate) fn prompt(&mut self, text: &str, console: &mut Console) {
+        self.stand_apart(console);
+        console.prompt(text);
+    }
+
     /// Finishes the text: on a terminal the prompt stands on its own line.
     pub(crate) fn finish(&mut self, console: &mut Console) -> io::Result<()> {
         self.spinner.clear();
@@ -152,11 +158,15 @@ impl Renderer {
 
     /// A line on stderr that does not run into the answer on the same screen.
     fn line(&mut self, text: &str, style: Style, console: &mut Console) {
+        self.stand_apart(console);
+        console.note(text, style);
+    }
+
+    fn stand_apart(&mut self, console: &mut Console) {
         self.spinner.clear();
         if !self.at_line_start && console.out_is_terminal() && console.err_is_terminal() {
             self.at_line_start = console.out("\n").is_ok();
         }
-        console.note(text, style);
     }
 }
 

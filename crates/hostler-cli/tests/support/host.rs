@@ -30,6 +30,8 @@ pub(crate) enum Beat {
     WaitForCancel,
     /// Waits until the client has sent a cancel, and ignores it.
     IgnoreCancel,
+    /// Waits for the client's next action and passes it on to everybody.
+    PassOn,
     /// Tells the first, waits for the second.
     Pause(Arc<Semaphore>, Arc<Semaphore>),
     /// Asks the client something.
@@ -344,6 +346,14 @@ impl Peer {
                         let action = frame["params"]["action"].clone();
                         self.envelope(json!({ "channel": chat, "action": action, "origin": origin })).await;
                     }
+                }
+                Beat::PassOn => {
+                    let Some(frame) = self.read_until("dispatchAction").await else {
+                        return false;
+                    };
+                    let (action, seq) = (&frame["params"]["action"], &frame["params"]["clientSeq"]);
+                    let origin = json!({ "clientId": self.client, "clientSeq": seq });
+                    self.envelope(json!({ "channel": chat, "action": action, "origin": origin })).await;
                 }
                 Beat::Pause(reached, go_on) => {
                     reached.add_permits(1);

@@ -1,0 +1,186 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn envelope(action: Value) -> ActionEnvelope {
+    serde_json::from_value(json!({ "channel": "ahp-chat://c", "serverSeq": 1, "action": action })).unwrap()
+}
+
+fn ready(id: &str) -> ActionEnvelope {
+    envelope(json!({ "type": "chat/toolCallReady", "turnId": "t", "toolCallId": id,
+        "invocationMessage": "Run `touch\u{1b}[2J made`", "toolInput": "{\"command\":\"touch made\"}", "options": [
+            { "id": "allow-once", "label": "Allow once", "kind": "approve" },
+            { "id": "allow-session", "label": "Allow in this session", "kind": "approve" },
+            { "id": "deny", "label": "Deny", "kind": "deny" },
+            { "id": "deny-tell", "label": "Deny, and say what to do instead", "kind": "deny" }] }))
+}
+
+fn confirmed(id: &str) -> ActionEnvelope {
+    envelope(json!({ "type": "chat/toolCallConfirmed", "turnId": "t", "toolCallId": id, "approved": true }))
+}
+
+fn questions(questions: Value) -> ActionEnvelope {
+    envelope(json!({ "type": "chat/inputRequested",
+        "request": { "id": "q", "message": "About colours", "questions": questions } }))
+}
+
+/// An asker that shows the envelope's matter.
+fn asking(envelope: &ActionEnvelope) -> Asker {
+    let mut asker = Asker::new("t");
+    assert!(matches!(asker.see(envelope, false), Asked::Show(_)));
+    assert!(asker.listens());
+    asker
+}
+
+fn answered(asked: Asked) -> Value {
+    match asked {
+        Asked::Answer(action) => serde_json::to_value(action).unwrap(),
+        other => panic!("no answer: {other:?}"),
+    }
+}
+
+fn shown(asked: Asked) -> String {
+    match asked {
+        Asked::Show(text) => text,
+        other => panic!("nothing is shown: {other:?}"),
+    }
+}
+
+#[test]
+fn a_call_is_shown_with_its_tool_its_input_and_the_options_of_the_host() {
+    let mut asker = Asker::new("t");
+    let start = json!({ "type": "chat/toolCallStart", "turnId": "t", "toolCallId": "a", "toolName": "Bash",
+        "displayName": "Run command" });
+    assert_eq!(asker.see(&envelope(start), false), Asked::Nothing);
+    assert!(!asker.listens());
+    let text = shown(asker.see(&ready("a"), false));
+    let expected = "\n? Run command: Run `touch[2J made`\n  {\"command\":\"touch made\"}\n  1  Allow once\n  2  Allow in \
+                    this session\n  3  Deny\n  4  Deny, and say what to do instead\n\
+                    A number, or a word to the agent that denies it: ";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_number_chooses_an_option_and_words_deny() {
+    for (line, approved, option, words) in [
+        ("1", true, json!("allow-once"), Value::Null),
+        (" 2 ", true, json!("allow-session"), Value::Null),
+        ("y", true, json!("allow-once"), Value::Null),
+        ("3", false, json!("deny"), Value::Null),
+        ("No", false, json!("deny"), Value::Null),
+        ("use make", false, json!("deny-tell"), json!("use make")),
+    ] {
+        let action = answered(asking(&ready("a")).hear(line));
+        assert_eq!(action["type"], "chat/toolCallConfirmed");
+        let said = (&action["approved"], &action["selectedOptionId"], &action["reasonMessage"]);
+        assert_eq!(said, (&json!(approved), &option, &words), "{line}");
+    }
+    let mut asker = asking(&ready("a"));
+    assert_eq!(shown(asker.hear("4")), "What to do instead: ");
+    let action = answered(asker.hear("1 is enough"));
+    assert_eq!((&action["approved"], &action["reasonMessage"]), (&json!(false), &json!("1 is enough")));
+}
+
+#[test]
+fn what_is_no_answer_is_asked_again() {
+    let mut asker = asking(&ready("a"));
+    for line in ["", "0", "5", "-1"] {
+        assert_eq!(shown(asker.hear(line)), "A number from 1 to 4, or a word: ", "{line}");
+    }
+    answered(asker.hear("1"));
+    assert!(!asker.listens(), "the answer is on its way");
+    let mut refusal = confirmed("a");
+    refusal.rejection_reason = Some("no such option".to_owned());
+    assert_eq!(asker.see(&refusal, false), Asked::Nothing, "somebody else's");
+    assert!(shown(asker.see(&refusal, true)).starts_with("The host did not take it: no such option\n\n? "));
+    answered(asker.hear("3"));
+}
+
+#[test]
+fn matters_are_asked_one_after_the_other() {
+    let mut asker = asking(&ready("a"));
+    assert_eq!(asker.see(&ready("b"), false), Asked::Nothing);
+    assert_eq!(answered(asker.hear("1"))["toolCallId"], "a");
+    assert!(shown(asker.see(&confirmed("a"), true)).contains("Allow once"));
+    assert_eq!(answered(asker.hear("3"))["toolCallId"], "b");
+    assert_eq!(asker.see(&confirmed("b"), true), Asked::Nothing);
+    assert!(!asker.listens());
+}
+
+#[test]
+fn what_others_answer_is_withdrawn_and_the_next_one_is_not_answered_by_mistake() {
+    let mut asker = asking(&ready("a"));
+    assert_eq!(asker.see(&ready("b"), false), Asked::Nothing);
+    assert_eq!(shown(asker.see(&confirmed("a"), false)), format!("{WITHDRAWN}{NEXT}"));
+    // What was typed for the first one.
+    assert!(shown(asker.hear("1")).contains("Allow once"));
+    assert_eq!(answered(asker.hear("3"))["toolCallId"], "b");
+
+    let mut asker = asking(&ready("a"));
+    assert_eq!(shown(asker.see(&confirmed("a"), false)), WITHDRAWN);
+    assert!(!asker.listens());
+    assert_eq!(shown(asker.see(&ready("b"), false)), NEXT, "it may still be in the fingers");
+    assert_eq!(asker.see(&confirmed("b"), false), Asked::Nothing);
+}
+
+#[test]
+fn questions_take_numbers_words_and_nothing() {
+    let options = json!([{ "id": "r", "label": "Red", "description": "warm" }, { "id": "b", "label": "Blue" }]);
+    let form = questions(json!([
+        { "kind": "single-select", "id": "one", "message": "Which?", "options": options, "allowFreeformInput": true },
+        { "kind": "multi-select", "id": "many", "message": "Which ones?", "options": options },
+        { "kind": "text", "id": "text", "message": "Why?" },
+        { "kind": "boolean", "id": "sure", "message": "Sure?" },
+        { "kind": "integer", "id": "count", "message": "How many?" },
+    ]));
+    let mut asker = Asker::new("t");
+    let text = shown(asker.see(&form, false));
+    let expected =
+        "\nAbout colours\n? Which?\n  1  Red: warm\n  2  Blue\nA number, or own words, an empty line skips it: ";
+    assert_eq!(text, expected);
+    assert_eq!(shown(asker.hear("3")), "A number, or own words: ");
+    assert!(shown(asker.hear("green")).starts_with("\n? Which ones?\n"));
+    assert_eq!(shown(asker.hear("all")), "Numbers with commas between: ");
+    assert!(shown(asker.hear("2, 1,2")).starts_with("\n? Why?\n"));
+    assert!(shown(asker.hear("")).starts_with("\n? Sure?\n"));
+    assert_eq!(shown(asker.hear("maybe")), "y or n: ");
+    assert!(shown(asker.hear("yes")).starts_with("\n? How many?\n"));
+    assert_eq!(shown(asker.hear("1.5")), "A whole number: ");
+    let action = answered(asker.hear("3"));
+    let submitted = |value: Value| json!({ "state": "submitted", "value": value });
+    assert_eq!(
+        action,
+        json!({ "type": "chat/inputCompleted", "requestId": "q", "response": "accept", "answers": {
+            "one": submitted(json!({ "kind": "selected", "value": "", "freeformValues": ["green"] })),
+            "many": submitted(json!({ "kind": "selected-many", "value": ["b", "r"] })),
+            "sure": submitted(json!({ "kind": "boolean", "value": true })),
+            "count": submitted(json!({ "kind": "number", "value": 3.0 })),
+        } })
+    );
+}
+
+#[test]
+fn a_request_of_which_nothing_is_answered_is_skipped() {
+    let optional =
+        json!([{ "kind": "text", "id": "a", "message": "A?" }, { "kind": "text", "id": "b", "message": "B?" }]);
+    let mut asker = asking(&questions(optional));
+    assert!(shown(asker.hear("")).contains("B?"));
+    assert_eq!(answered(asker.hear(""))["response"], "cancel");
+    let required = json!([{ "kind": "text", "id": "a", "message": "A?", "required": true },
+        { "kind": "text", "id": "b", "message": "B?" }]);
+    assert_eq!(answered(asking(&questions(required)).hear(""))["response"], "cancel");
+    for (line, response) in [("y", "accept"), ("n", "decline"), ("", "cancel")] {
+        assert_eq!(answered(asking(&questions(json!([]))).hear(line))["response"], response, "{line}");
+    }
+}
+
+#[test]
+fn more_than_a_person_can_keep_in_mind_is_not_kept() {
+    let mut asker = asking(&ready("first"));
+    for at in 1..MOST {
+        assert_eq!(asker.see(&ready(&at.to_string()), false), Asked::Nothing);
+    }
+    assert_eq!(asker.see(&ready("last"), false), Asked::TooMany);
+    assert_eq!(asker.give_up().len(), MOST);
+    assert!(!asker.listens());
+}

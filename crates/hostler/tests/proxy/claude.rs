@@ -6,6 +6,7 @@ use std::process::Stdio;
 use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_driver::Installer as _;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use super::common::{BUILDS, Home, PATIENCE, cache_home, text};
@@ -40,6 +41,14 @@ fn executable(build: &str) -> PathBuf {
 
 /// `claude -p`, as somebody types it who has copied the two export lines.
 async fn claude(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Answer {
+    let mut command = claude_command(build, home, proxy, prompt);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("claude ends").unwrap();
+    let printed = text(&output.stdout);
+    let lines = printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")));
+    Answer { lines: lines.collect() }
+}
+
+fn claude_command(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Command {
     let path = executable(build);
     let mut command = if build == "js" {
         let mut command = Command::new("node");
@@ -64,10 +73,7 @@ async fn claude(build: &str, home: &Home, proxy: &Proxy, prompt: &str) -> Answer
         .current_dir(home.work())
         .stdin(Stdio::null())
         .kill_on_drop(true);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("claude ends").unwrap();
-    let printed = text(&output.stdout);
-    let lines = printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")));
-    Answer { lines: lines.collect() }
+    command
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,6 +122,36 @@ async fn errors_are_tried_again_or_not_as_the_agent_does_with_the_provider() {
             let log = proxy.said(&format!(" status={status} "), 1 + usize::from(tried_again)).await;
             assert!(!log.contains("No, sir."), "{build}: {log}");
         }
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_the_request_itself_reach_the_user() {
+    for build in BUILDS {
+        let home = Home::new();
+        let proxy = scripted(&home, &["--log-requests"]).await;
+        for status in [400, 404, 413] {
+            let answer = claude(build, &home, &proxy, &format!("!error {status} No, sir.")).await;
+            assert_eq!(answer.result()["is_error"], true, "{build} {status}: {}", answer.result());
+            proxy.said(&format!(" status={status} "), 1).await;
+        }
+        proxy.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_killed_ends_its_call() {
+    for build in BUILDS {
+        let home = Home::new();
+        let proxy = scripted(&home, &["--log-requests"]).await;
+        let mut command = claude_command(build, &home, &proxy, "!say begun\n!hang");
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let begun = async { while !lines.next_line().await.unwrap().expect("it goes on").contains("begun") {} };
+        tokio::time::timeout(PATIENCE, begun).await.expect("it begins to answer");
+        child.kill().await.unwrap();
+        proxy.said(" client-left\n", 1).await;
         proxy.stop().await;
     }
 }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use ahp_types::actions::{ActionEnvelope, StateAction};
 use std::process::Stdio;
 
 use common::{Home, PATIENCE};
@@ -88,12 +89,15 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
 
     // A turn that is running when the disk breaks streams on; its end waits.
     peer.say(&uris.chat, "deltas 2000").await;
+    let started = |e: &ActionEnvelope| matches!(e.action, StateAction::ChatTurnStarted(_));
+    let heard = peer.until(&uris.chat, started).await;
+    assert_eq!(heard.last().unwrap().rejection_reason, None);
     disk.order(breaks).await;
     let mut reason = None;
     let other = peer.create(&home.work()).await;
     while reason.is_none() {
         peer.say(&other.chat, "x").await;
-        let heard = peer.until(&other.chat, |e| matches!(e.action, ahp_types::StateAction::ChatTurnStarted(_))).await;
+        let heard = peer.until(&other.chat, started).await;
         reason = heard.last().unwrap().rejection_reason.clone();
         if reason.is_none() {
             // There was still a page left: that turn must end before the next one is tried.

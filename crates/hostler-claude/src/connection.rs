@@ -2,7 +2,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hostler_driver::{Answer, CloseMode, Connection, ConnectionError, DriverEvent, OpenSpec, Prompt, RequestId};
+use hostler_driver::{
+    Answer, CloseMode, Connection, ConnectionError, DriverEvent, OpenSpec, PolicyChange, Prompt, RequestId, Steer,
+    SteerId,
+};
 use hostler_process::{AgentProcess, AgentStdin, ProcessHandle};
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
@@ -42,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) requests: Requests,
     asks: Mutex<Asks>,
     mapper: Mutex<Mapper>,
+    /// Words for the agent that it was not told yet.
+    steer: Mutex<Option<Steer>>,
     /// How the process ended.
     pub(crate) ended: OnceLock<String>,
 }
@@ -50,6 +55,11 @@ impl Shared {
     /// Never held across an await.
     pub(crate) fn asks(&self) -> std::sync::MutexGuard<'_, Asks> {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Never held across an await.
+    pub(crate) fn steer(&self) -> std::sync::MutexGuard<'_, Option<Steer>> {
+        self.steer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Never held across an await.
@@ -176,8 +186,30 @@ impl Connection for ClaudeConnection {
         .boxed()
     }
 
-    fn set_permission_mode(&self, mode: String) -> BoxFuture<'_, Result<(), ConnectionError>> {
-        async move { self.request(HostRequest::SetPermissionMode { mode }).await.map(drop) }.boxed()
+    fn steer(&self, steer: Steer) {
+        *self.shared.steer() = Some(steer);
+    }
+
+    fn unsteer(&self, id: &SteerId) -> bool {
+        self.shared.steer().take_if(|held| held.id == *id).is_some()
+    }
+
+    fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        async move {
+            match change {
+                PolicyChange::PermissionMode(mode) => {
+                    self.request(HostRequest::SetPermissionMode { mode }).await.map(drop)
+                }
+                PolicyChange::Model(_) | PolicyChange::Effort(_) | PolicyChange::ThinkingBudget(_) => {
+                    Err(ConnectionError::Refused("it takes this at its start only".to_owned()))
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn stop_task(&self, _: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        async { Err(ConnectionError::NotOpen) }.boxed()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

@@ -6,7 +6,7 @@ mod bed;
 use bed::{BEARER, Bed, alive, outcome, say, text, turn, until_delta};
 use hostler_driver::{
     ApiErrorCategory, CloseMode, ConnectionError, ConversationStart, Driver, DriverEvent, Prompt, ToolOutcome,
-    TurnOutcome, Unsolicited,
+    TurnCause, TurnOutcome,
 };
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ async fn a_prompt_is_answered_and_the_second_one_by_the_same_process() {
     assert_eq!(opened.facts.version.as_deref(), Some("2.1.325"));
     let first = say(&mut opened, "hi there").await;
     assert_eq!(text(&first), "echo: hi there");
-    assert!(matches!(first[0], DriverEvent::TurnBegan(Unsolicited::No)));
+    assert!(matches!(first[0], DriverEvent::TurnBegan(TurnCause::Prompt)));
     assert_eq!(*outcome(&first), TurnOutcome::Completed { empty: false });
     let usage =
         first.iter().rev().find_map(|event| if let DriverEvent::Usage(usage) = event { Some(usage) } else { None });
@@ -118,7 +118,7 @@ async fn a_turn_that_nobody_asked_for_is_reported_as_such() {
     let mut opened = bed.open().await;
     assert_eq!(text(&say(&mut opened, "twice").await), "first");
     let second = turn(&mut opened).await;
-    assert!(matches!(second[0], DriverEvent::TurnBegan(Unsolicited::Yes)));
+    assert!(matches!(second[0], DriverEvent::TurnBegan(TurnCause::Agent(_))));
     assert_eq!(text(&second), "second");
     opened.connection.close(CloseMode::Now).await;
 }

@@ -62,8 +62,8 @@ fn turn(lines: &[&str]) -> Vec<String> {
 
 fn show(event: &DriverEvent) -> String {
     match event {
-        DriverEvent::TurnBegan(hostler_driver::Unsolicited::No) => "began".to_owned(),
-        DriverEvent::TurnBegan(hostler_driver::Unsolicited::Yes) => "began unasked".to_owned(),
+        DriverEvent::TurnBegan(hostler_driver::TurnCause::Prompt) => "began".to_owned(),
+        DriverEvent::TurnBegan(hostler_driver::TurnCause::Agent(_)) => "began unasked".to_owned(),
         DriverEvent::PartStarted { part, kind } => format!("part {} {kind:?}", part.0),
         DriverEvent::Delta { part, text } => format!("part {} + {text:?}", part.0),
         DriverEvent::ToolStarted { id, name, .. } => format!("tool {id} {name}"),
@@ -84,7 +84,15 @@ fn show(event: &DriverEvent) -> String {
         DriverEvent::Notice(text) => format!("notice {text}"),
         DriverEvent::TurnEnded(outcome) => format!("ended {outcome:?}"),
         DriverEvent::ToolGated { id, gate } => format!("tool {id} gated {gate:?}"),
+        DriverEvent::MessageStarted => "message".to_owned(),
+        DriverEvent::CompactionStarted => "compaction".to_owned(),
+        DriverEvent::CompactionFinished { before, after } => format!("compacted {before:?} {after:?}"),
+        DriverEvent::CompactionFailed(why) => format!("not compacted: {why}"),
+        DriverEvent::BackgroundChanged(task) => format!("background {} {:?} {}", task.id, task.kind, task.description),
+        DriverEvent::BackgroundEnded { id } => format!("background {id} ended"),
         DriverEvent::ToolProgress { .. }
+        | DriverEvent::SteerInjected(_)
+        | DriverEvent::SteerUndelivered(_)
         | DriverEvent::PermissionRequested(_)
         | DriverEvent::QuestionsAsked(_)
         | DriverEvent::PlanProposed(_)

@@ -150,8 +150,8 @@ impl Replay {
 
 fn name_of(event: &DriverEvent) -> &'static str {
     match event {
-        DriverEvent::TurnBegan(hostler_driver::Unsolicited::No) => "turn began",
-        DriverEvent::TurnBegan(hostler_driver::Unsolicited::Yes) => "turn began unasked",
+        DriverEvent::TurnBegan(hostler_driver::TurnCause::Prompt) => "turn began",
+        DriverEvent::TurnBegan(hostler_driver::TurnCause::Agent(_)) => "turn began unasked",
         DriverEvent::PartStarted { .. } => "part started",
         DriverEvent::Delta { .. } => "delta",
         DriverEvent::ToolStarted { .. } => "tool started",
@@ -174,6 +174,14 @@ fn name_of(event: &DriverEvent) -> &'static str {
         DriverEvent::QuestionsAsked(_) => "questions asked",
         DriverEvent::PlanProposed(_) => "plan proposed",
         DriverEvent::RequestWithdrawn(_) => "request withdrawn",
+        DriverEvent::MessageStarted => "message started",
+        DriverEvent::SteerInjected(_) => "steer injected",
+        DriverEvent::SteerUndelivered(_) => "steer undelivered",
+        DriverEvent::CompactionStarted => "compaction started",
+        DriverEvent::CompactionFinished { .. } => "compaction finished",
+        DriverEvent::CompactionFailed(_) => "compaction failed",
+        DriverEvent::BackgroundChanged(_) => "background changed",
+        DriverEvent::BackgroundEnded { .. } => "background ended",
         DriverEvent::Gone { .. } => "gone",
     }
 }

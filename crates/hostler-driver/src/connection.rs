@@ -59,6 +59,12 @@ pub struct OpenSpec {
     pub web_search: bool,
     /// The permission mode, in the agent's words (`default` unless configured otherwise).
     pub permission_mode: String,
+    /// How hard the model is to think, in the agent's words; absent: the agent's own choice.
+    pub effort: Option<String>,
+    /// How many tokens it may spend on thinking; absent: the agent's own choice.
+    pub thinking_budget: Option<u32>,
+    /// Directories beside the working directory that the agent may use.
+    pub more_directories: Vec<PathBuf>,
     /// The gateway.
     pub endpoint: Endpoint,
     /// Decides on every tool call.
@@ -123,12 +129,51 @@ pub trait Connection: Send + Sync + 'static {
     /// Answers a request of the agent. Each can be answered once, and none after it was withdrawn.
     fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
-    /// Changes the permission mode, in the agent's words; returns when the agent has taken it.
-    fn set_permission_mode(&self, mode: String) -> BoxFuture<'_, Result<(), ConnectionError>>;
+    /// Holds a person's words for the agent until it can be told in the middle of its turn: at the next tool call of
+    /// its own (a sub-agent's does not count). What was held before and not told is replaced. Either
+    /// [`SteerInjected`](DriverEvent::SteerInjected) or [`SteerUndelivered`](DriverEvent::SteerUndelivered) follows,
+    /// unless it is taken back.
+    fn steer(&self, steer: Steer);
+
+    /// Takes words back that are held under this id. `false` if they are not: the agent was told, or will not be.
+    fn unsteer(&self, id: &SteerId) -> bool;
+
+    /// Changes the rules that the agent works under; returns when the agent has taken the change.
+    /// [`ConnectionError::Refused`] where the agent cannot take it while it lives.
+    fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>>;
+
+    /// Ends one piece of background work; what follows from it arrives as events.
+    fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
     /// Ends the process and everything it started; returns when its tree is empty and its lock is free.
     /// Calling it twice is the same as calling it once.
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()>;
+}
+
+/// Names a person's words that are to be folded into a running turn.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SteerId(pub String);
+
+/// A person's words for an agent that is working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steer {
+    /// What the receipts name.
+    pub id: SteerId,
+    /// The words.
+    pub text: Prompt,
+}
+
+/// A rule that an agent works under, and that may change while it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyChange {
+    /// The permission mode, in the agent's words.
+    PermissionMode(String),
+    /// The model, by its id in the agent's form.
+    Model(String),
+    /// How hard the model is to think, in the agent's words; absent: the agent's own choice.
+    Effort(Option<String>),
+    /// How many tokens it may spend on thinking; absent: the agent's own choice.
+    ThinkingBudget(Option<u32>),
 }
 
 /// The connection cannot do what was asked.

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    FileEdit, Gate, PermissionRequest, PlanRequest, QuestionRequest, RequestId, ResumeToken, StderrTail, ToolDisplay,
+    FileEdit, Gate, PermissionRequest, PlanRequest, QuestionRequest, RequestId, ResumeToken, StderrTail, SteerId,
+    ToolDisplay,
 };
 
 /// Names a streamed part within one connection. Never reused by a connection.
@@ -25,7 +26,9 @@ pub enum PartKind {
 #[derive(Debug, Clone)]
 pub enum DriverEvent {
     /// The agent began to work on something: a prompt of ours, or its own idea.
-    TurnBegan(Unsolicited),
+    TurnBegan(TurnCause),
+    /// The model begins an answer to the agent itself (not to a sub-agent). What was folded in before is part of it.
+    MessageStarted,
     /// A part begins.
     PartStarted {
         /// The new part.
@@ -117,6 +120,30 @@ pub enum DriverEvent {
     },
     /// Something a person should know about the running turn.
     Notice(String),
+    /// The model was told what a person said while it was working. Comes before the [`MessageStarted`] that answers it.
+    ///
+    /// [`MessageStarted`]: Self::MessageStarted
+    SteerInjected(SteerId),
+    /// The turn is over and the model was not told: it never will be. Comes before [`TurnEnded`](Self::TurnEnded).
+    SteerUndelivered(SteerId),
+    /// The agent shortens the conversation.
+    CompactionStarted,
+    /// The conversation was shortened.
+    CompactionFinished {
+        /// Its size before, in tokens.
+        before: Option<u64>,
+        /// And after.
+        after: Option<u64>,
+    },
+    /// The conversation could not be shortened, and why.
+    CompactionFailed(String),
+    /// Work goes on beside the turns: it is new, or something about it has changed.
+    BackgroundChanged(BackgroundTask),
+    /// It no longer does.
+    BackgroundEnded {
+        /// The task.
+        id: String,
+    },
     /// The agent's work on the current turn is over.
     TurnEnded(TurnOutcome),
     /// The process is gone and its tree is swept; nothing follows.
@@ -128,13 +155,35 @@ pub enum DriverEvent {
     },
 }
 
-/// Whether a turn of the agent answers one of our prompts.
+/// Why the agent works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnCause {
+    /// It answers a prompt of ours.
+    Prompt,
+    /// It started by itself, for this reason, said to a person.
+    Agent(String),
+}
+
+/// Work that goes on beside the turns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundTask {
+    /// The agent's name for it, by which it is stopped.
+    pub id: String,
+    /// What it is.
+    pub kind: BackgroundKind,
+    /// What it does, in a few words.
+    pub description: String,
+    /// The call that started it.
+    pub call: Option<String>,
+}
+
+/// What works in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsolicited {
-    /// It answers a prompt.
-    No,
-    /// The agent started it by itself.
-    Yes,
+pub enum BackgroundKind {
+    /// A command in a shell.
+    Shell,
+    /// A sub-agent.
+    SubAgent,
 }
 
 /// How a tool call ended.
@@ -163,6 +212,10 @@ pub struct TokenUsage {
     pub model: Option<String>,
     /// The model's context window, where the agent tells it.
     pub context_window: Option<u64>,
+    /// How much of it the conversation fills after the latest answer.
+    pub context: Option<u64>,
+    /// What the turn costs by the agent's own prices, in US dollars.
+    pub cost: Option<f64>,
 }
 
 /// How the agent's work on a turn ended.

@@ -17,10 +17,11 @@ mod tool;
 
 pub use connection::{
     CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, OpenError, OpenErrorKind,
-    OpenSpec, Opened, ResumeToken,
+    OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
 };
 pub use event::{
-    ApiErrorCategory, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome, TurnFailure, TurnOutcome, Unsolicited,
+    ApiErrorCategory, BackgroundKind, BackgroundTask, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome,
+    TurnCause, TurnFailure, TurnOutcome,
 };
 pub use installer::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer, ProgressSink};
 pub use permission::{

@@ -8,7 +8,7 @@ use ahp_types::state::{MessageKind, ResponsePart, SessionLifecycle, TurnState};
 use common::{Rig, SESSION, dispatch, message, started};
 use hostler_driver::{
     ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, OpenErrorKind, PartId, PartKind, ResumeToken,
-    TokenUsage, ToolDisplay, ToolOutcome, TurnOutcome, Unsolicited,
+    TokenUsage, ToolDisplay, ToolOutcome, TurnCause, TurnOutcome,
 };
 use hostler_engine::{CreateSession, EngineError};
 
@@ -323,7 +323,7 @@ async fn unsolicited_work_does_not_swallow_a_turn() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     agent.answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
-    agent.emit(DriverEvent::TurnBegan(Unsolicited::Yes)).await;
+    agent.emit(DriverEvent::TurnBegan(TurnCause::Agent("A task is done.".to_owned()))).await;
     agent.emit(DriverEvent::PartStarted { part: PartId(2), kind: PartKind::Text }).await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
     rig.say(SESSION, "t2", "next").await;

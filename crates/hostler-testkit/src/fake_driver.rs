@@ -7,7 +7,8 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
     Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, OpenError, OpenErrorKind,
-    OpenSpec, Opened, PartId, PartKind, Prompt, ProviderInfo, RequestId, StderrTail, TokenUsage, TurnOutcome,
+    OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt, ProviderInfo, RequestId, StderrTail, Steer, SteerId,
+    TokenUsage, TurnOutcome,
 };
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
@@ -41,6 +42,10 @@ pub struct FakeAgent {
     pub answers: mpsc::Receiver<(RequestId, Answer)>,
     /// The permission modes that it was told.
     pub modes: mpsc::Receiver<String>,
+    /// The other changes of its policy.
+    pub changes: mpsc::Receiver<PolicyChange>,
+    /// The background tasks that it was told to stop.
+    pub stopped: mpsc::Receiver<String>,
     state: Arc<State>,
 }
 
@@ -48,9 +53,17 @@ pub struct FakeAgent {
 struct State {
     interrupts: AtomicUsize,
     interrupted: Notify,
+    steer: Mutex<Option<Steer>>,
+    steered: Notify,
     closed: AtomicBool,
     closed_now: Notify,
     close_mode: Mutex<Option<CloseMode>>,
+}
+
+impl State {
+    fn steer(&self) -> std::sync::MutexGuard<'_, Option<Steer>> {
+        self.steer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl FakeDriver {
@@ -109,18 +122,22 @@ impl FakeStart {
         let (prompt_sender, prompts) = mpsc::channel(64);
         let (answer_sender, answers) = mpsc::channel(64);
         let (mode_sender, modes) = mpsc::channel(64);
+        let (change_sender, changes) = mpsc::channel(64);
+        let (stop_sender, stopped) = mpsc::channel(64);
         let state = Arc::new(State::default());
         let connection = FakeConnection {
             prompts: prompt_sender,
             answers: answer_sender,
             modes: mode_sender,
+            changes: change_sender,
+            stopped: stop_sender,
             state: Arc::clone(&state),
         };
         let facts = ConnectionFacts { pid: 4_000_000, version: Some("0.0.0-fake".to_owned()) };
         let opened = Opened { connection: Box::new(connection), events: receiver, facts };
         // The one who wanted it may have given up.
         let _ = self.answer.send(Ok(opened));
-        FakeAgent { events, prompts, answers, modes, state }
+        FakeAgent { events, prompts, answers, modes, changes, stopped, state }
     }
 
     /// The start fails.
@@ -173,6 +190,33 @@ impl FakeAgent {
         self.emit(DriverEvent::Gone { status: status.to_owned(), stderr }).await;
     }
 
+    /// Tells the model what is held for it, and says so. `None` if nothing is held.
+    pub async fn inject(&self) -> Option<Steer> {
+        let steer = self.state.steer().take()?;
+        self.emit(DriverEvent::SteerInjected(steer.id.clone())).await;
+        Some(steer)
+    }
+
+    /// Ends the turn as drivers do: what is held and was not told is given back first.
+    pub async fn end(&self, outcome: TurnOutcome) {
+        let held = self.state.steer().take();
+        if let Some(steer) = held {
+            self.emit(DriverEvent::SteerUndelivered(steer.id)).await;
+        }
+        self.emit(DriverEvent::TurnEnded(outcome)).await;
+    }
+
+    /// Waits until words are held for the agent.
+    pub async fn steered(&self) -> Steer {
+        loop {
+            let held = self.state.steer().clone();
+            if let Some(steer) = held {
+                return steer;
+            }
+            self.state.steered.notified().await;
+        }
+    }
+
     /// Waits for an interrupt.
     pub async fn interrupted(&self) {
         while self.state.interrupts.load(Ordering::SeqCst) == 0 {
@@ -198,6 +242,8 @@ struct FakeConnection {
     prompts: mpsc::Sender<String>,
     answers: mpsc::Sender<(RequestId, Answer)>,
     modes: mpsc::Sender<String>,
+    changes: mpsc::Sender<PolicyChange>,
+    stopped: mpsc::Sender<String>,
     state: Arc<State>,
 }
 
@@ -222,8 +268,29 @@ impl Connection for FakeConnection {
         async move { self.answers.send((request, answer)).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
     }
 
-    fn set_permission_mode(&self, mode: String) -> BoxFuture<'_, Result<(), ConnectionError>> {
-        async move { self.modes.send(mode).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
+    fn steer(&self, steer: Steer) {
+        *self.state.steer() = Some(steer);
+        self.state.steered.notify_one();
+    }
+
+    fn unsteer(&self, id: &SteerId) -> bool {
+        self.state.steer().take_if(|held| held.id == *id).is_some()
+    }
+
+    fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        async move {
+            let gone = |_| ConnectionError::Gone(None);
+            match change {
+                PolicyChange::PermissionMode(mode) => self.modes.send(mode).await.map_err(gone),
+                other => self.changes.send(other).await.map_err(|_| ConnectionError::Gone(None)),
+            }
+        }
+        .boxed()
+    }
+
+    fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        let id = id.to_owned();
+        async move { self.stopped.send(id).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

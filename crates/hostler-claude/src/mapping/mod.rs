@@ -18,7 +18,7 @@ mod usage;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hostler_driver::{ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, ToolOutcome, Unsolicited};
+use hostler_driver::{ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, ToolOutcome, TurnCause};
 use uuid::Uuid;
 
 use crate::display;
@@ -283,12 +283,12 @@ impl Mapper {
 
     fn on_init(&mut self, init: &Init<'_>, out: &mut Events) {
         if self.turn.is_none() {
-            let unsolicited = match &init.user_message_uuids {
-                Some(ids) if !ids.is_empty() => Unsolicited::No,
-                _ if init.names_prompts() => Unsolicited::Yes,
-                _ => self.guess_unsolicited(),
+            let cause = match &init.user_message_uuids {
+                Some(ids) if !ids.is_empty() => TurnCause::Prompt,
+                _ if init.names_prompts() => by_itself(),
+                _ => self.guess_cause(),
             };
-            self.begin(unsolicited, out);
+            self.begin(cause, out);
         }
         self.answered(init.user_message_uuids.as_deref());
         self.resume.session_named(init.session_id.as_deref());
@@ -325,24 +325,24 @@ impl Mapper {
     /// The running turn; begins one if the agent speaks without having said so.
     fn turn(&mut self, out: &mut Events) -> &mut Turn {
         if self.turn.is_none() {
-            let unsolicited = self.guess_unsolicited();
-            self.begin(unsolicited, out);
+            let cause = self.guess_cause();
+            self.begin(cause, out);
         }
         self.turn.get_or_insert_default()
     }
 
-    fn begin(&mut self, unsolicited: Unsolicited, out: &mut Events) {
+    fn begin(&mut self, cause: TurnCause, out: &mut Events) {
         self.turn = Some(Turn::default());
-        out.push(DriverEvent::TurnBegan(unsolicited));
-        if unsolicited == Unsolicited::No {
+        if cause == TurnCause::Prompt {
             // The agent may merge what was written before a turn began; all of it is answered by this turn.
             self.outstanding.clear();
         }
+        out.push(DriverEvent::TurnBegan(cause));
     }
 
     /// Builds that do not name the prompts of a turn: it answers whatever is outstanding.
-    fn guess_unsolicited(&self) -> Unsolicited {
-        if self.outstanding.is_empty() { Unsolicited::Yes } else { Unsolicited::No }
+    fn guess_cause(&self) -> TurnCause {
+        if self.outstanding.is_empty() { by_itself() } else { TurnCause::Prompt }
     }
 
     fn answered(&mut self, prompts: Option<&[Uuid]>) {
@@ -395,6 +395,11 @@ impl Mapper {
             out.push(DriverEvent::Notice(text.to_owned()));
         }
     }
+}
+
+/// The reason of a turn that no prompt asked for.
+fn by_itself() -> TurnCause {
+    TurnCause::Agent("The agent goes on by itself.".to_owned())
 }
 
 fn retrying(retry: &ApiRetry) -> DriverEvent {

@@ -63,7 +63,6 @@ fn sum(a: &TokenUsage, b: &TokenUsage) -> TokenUsage {
         output: a.output.saturating_add(b.output),
         cache_read: a.cache_read.saturating_add(b.cache_read),
         cache_write: a.cache_write.saturating_add(b.cache_write),
-        model: None,
-        context_window: None,
+        ..TokenUsage::default()
     }
 }

@@ -27,6 +27,9 @@ fn spec() -> OpenSpec {
         model: "claude-sonnet-4-5".to_owned(),
         web_search: false,
         permission_mode: "default".to_owned(),
+        effort: None,
+        thinking_budget: None,
+        more_directories: Vec::new(),
         endpoint: endpoint(),
         gatekeeper: Arc::new(ClosedGate),
     }

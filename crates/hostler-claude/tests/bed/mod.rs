@@ -69,6 +69,9 @@ impl Bed {
             model: "fake-model".to_owned(),
             web_search: false,
             permission_mode: "default".to_owned(),
+            effort: None,
+            thinking_budget: None,
+            more_directories: Vec::new(),
             gatekeeper: Arc::new(ClosedGate),
             endpoint: Endpoint { base_url: "http://127.0.0.1:9".to_owned(), bearer: BEARER.to_owned().into() },
         }

@@ -63,7 +63,13 @@ impl OrderCheck {
             // The token may stand between usage and end.
             DriverEvent::ResumeToken(_) => self.usage_is_last = usage_was_last,
             DriverEvent::Notice(text) => self.notices.push(text.clone()),
-            DriverEvent::Retrying { .. } => {}
+            DriverEvent::Retrying { .. }
+            | DriverEvent::MessageStarted
+            | DriverEvent::CompactionStarted
+            | DriverEvent::CompactionFinished { .. }
+            | DriverEvent::CompactionFailed(_)
+            | DriverEvent::BackgroundChanged(_)
+            | DriverEvent::BackgroundEnded { .. } => {}
             DriverEvent::TurnEnded(outcome) => {
                 assert!(usage_was_last, "a turn ends without its usage");
                 let open: Vec<_> = self.tools.iter().filter(|(_, tool)| **tool != Tool::Finished).collect();
@@ -77,6 +83,8 @@ impl OrderCheck {
             | DriverEvent::QuestionsAsked(_)
             | DriverEvent::PlanProposed(_)
             | DriverEvent::RequestWithdrawn(_)
+            | DriverEvent::SteerInjected(_)
+            | DriverEvent::SteerUndelivered(_)
             | DriverEvent::Gone { .. } => panic!("the mapping knows nothing of requests and processes"),
         }
     }

@@ -160,6 +160,9 @@ impl Actor {
             model: lease.model.clone(),
             web_search: lease.web_search,
             permission_mode: permission_mode.clone(),
+            effort: None,
+            thinking_budget: None,
+            more_directories: Vec::new(),
             endpoint: lease.endpoint.clone(),
             gatekeeper: Arc::<SessionGate>::clone(&self.gate),
         };

@@ -18,7 +18,7 @@ use ahp_types::StateAction;
 use ahp_types::actions::{SessionActiveClientRemovedAction, SessionIsReadChangedAction};
 use ahp_types::state::{SessionStatus, SessionSummary};
 use futures::StreamExt as _;
-use hostler_driver::{ApiErrorCategory, DriverEvent, RequestId, TurnFailure, Unsolicited};
+use hostler_driver::{ApiErrorCategory, DriverEvent, RequestId, TurnCause, TurnFailure};
 use hostler_rules::Mode;
 use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, Entry, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -287,8 +287,8 @@ impl Actor {
         let mut left = MERGE;
         while let Some(event) = next.take() {
             match event {
-                DriverEvent::TurnBegan(Unsolicited::No) => {}
-                DriverEvent::TurnBegan(Unsolicited::Yes) => self.drive(TurnInput::BeganUnasked).await,
+                DriverEvent::TurnBegan(TurnCause::Prompt) => {}
+                DriverEvent::TurnBegan(TurnCause::Agent(_)) => self.drive(TurnInput::BeganUnasked).await,
                 DriverEvent::ResumeToken(token) => {
                     self.flush(&mut actions).await;
                     self.remember_token(token).await;

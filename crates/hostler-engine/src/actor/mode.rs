@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ahp_types::actions::SessionConfigChangedAction;
-use hostler_driver::ConnectionError;
+use hostler_driver::{ConnectionError, PolicyChange};
 use hostler_rules::Mode;
 
 use super::agent::AgentNews;
@@ -71,7 +71,8 @@ impl Actor {
     fn tell_agent(&mut self, word: &'static str) -> bool {
         let Some((connection, attempt)) = self.agent.connection() else { return false };
         self.tasks.spawn(async move {
-            let told = tokio::time::timeout(PATIENCE, connection.set_permission_mode(word.to_owned())).await;
+            let told =
+                tokio::time::timeout(PATIENCE, connection.apply(PolicyChange::PermissionMode(word.to_owned()))).await;
             let result = told.unwrap_or_else(|_| Err(ConnectionError::Refused("it did not answer".to_owned())));
             Input::Agent(AgentNews::ModeTaken { attempt, word, result })
         });

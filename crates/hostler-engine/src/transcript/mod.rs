@@ -104,6 +104,14 @@ impl Transcript {
             | DriverEvent::PlanProposed(_)
             | DriverEvent::RequestWithdrawn(_)
             | DriverEvent::TurnBegan(_)
+            | DriverEvent::MessageStarted
+            | DriverEvent::SteerInjected(_)
+            | DriverEvent::SteerUndelivered(_)
+            | DriverEvent::CompactionStarted
+            | DriverEvent::CompactionFinished { .. }
+            | DriverEvent::CompactionFailed(_)
+            | DriverEvent::BackgroundChanged(_)
+            | DriverEvent::BackgroundEnded { .. }
             | DriverEvent::ResumeToken(_)
             | DriverEvent::TurnEnded(_)
             | DriverEvent::Gone { .. } => {}

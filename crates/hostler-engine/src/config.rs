@@ -17,6 +17,21 @@ const LIMIT_REQUESTS: &str = "limitRequests";
 const LIMIT_TOKENS: &str = "limitTokens";
 const LIMIT_DOLLARS: &str = "limitDollars";
 
+/// The property that says how hard the model is to think.
+pub(crate) const EFFORT: &str = "effort";
+
+/// The property that says how many tokens it may spend on it.
+const THINKING_BUDGET: &str = "thinkingBudget";
+
+/// The effort that leaves the choice to the agent.
+const DEFAULT_EFFORT: &str = "default";
+
+/// What the effort can be, in the agent's own words but for the first.
+const EFFORTS: [&str; 6] = [DEFAULT_EFFORT, "low", "medium", "high", "xhigh", "max"];
+
+/// The most tokens that may be set aside for thinking.
+const MAX_THINKING: u32 = 1_000_000;
+
 /// Each with its title and what it is good for.
 const LIMITS: [(&str, &str, &str); 3] = [
     (LIMIT_REQUESTS, "Request limit", "How many requests to the model the session may make"),
@@ -64,6 +79,14 @@ pub(crate) fn resolve(wanted: Option<&JsonObject>, bypass: bool) -> Result<JsonO
     };
     let mut values = JsonObject::new();
     values.insert(PERMISSION_MODE.to_owned(), mode);
+    if let Some(effort) = wanted.and_then(|wanted| wanted.get(EFFORT)) {
+        check_effort(effort)?;
+        values.insert(EFFORT.to_owned(), effort.clone());
+    }
+    if let Some(budget) = wanted.and_then(|wanted| wanted.get(THINKING_BUDGET)) {
+        check_thinking(budget)?;
+        values.insert(THINKING_BUDGET.to_owned(), budget.clone());
+    }
     for (key, ..) in LIMITS {
         if let Some(limit) = wanted.and_then(|wanted| wanted.get(key)) {
             check_limit(key, limit)?;
@@ -83,11 +106,25 @@ pub(crate) fn limits(values: &JsonObject) -> SessionLimits {
     }
 }
 
+/// The effort of a name, if it is one, and not the agent's own choice.
+pub(crate) fn effort(name: &str) -> Option<String> {
+    (name != DEFAULT_EFFORT && EFFORTS.contains(&name)).then(|| name.to_owned())
+}
+
+/// How many tokens may be spent on thinking.
+pub(crate) fn thinking(values: &JsonObject) -> Option<u32> {
+    values.get(THINKING_BUDGET).and_then(Value::as_u64).and_then(|tokens| u32::try_from(tokens).ok())
+}
+
 /// Whether a client may change a session's configuration like this.
 pub(crate) fn check_change(change: &JsonObject, replace: bool, bypass: bool) -> Result<(), String> {
     for (key, value) in change {
         if key == PERMISSION_MODE {
             check_mode(value, bypass)?;
+        } else if key == EFFORT {
+            check_effort(value)?;
+        } else if key == THINKING_BUDGET {
+            check_thinking(value)?;
         } else if LIMITS.iter().any(|(limit, ..)| key == limit) {
             check_limit(key, value)?;
         } else {
@@ -103,6 +140,22 @@ pub(crate) fn check_change(change: &JsonObject, replace: bool, bypass: bool) -> 
 fn check_mode(value: &Value, bypass: bool) -> Result<Value, String> {
     let known = modes(bypass).any(|(mode, ..)| value.as_str() == Some(*mode));
     if known { Ok(value.clone()) } else { Err(format!("{PERMISSION_MODE} cannot be {value}")) }
+}
+
+fn check_effort(value: &Value) -> Result<(), String> {
+    match value.as_str() {
+        Some(name) if EFFORTS.contains(&name) => Ok(()),
+        _ => Err(format!("{EFFORT} must be one of {}; it cannot be {value}", EFFORTS.join(", "))),
+    }
+}
+
+/// A number of tokens, or null where the agent is to choose.
+fn check_thinking(value: &Value) -> Result<(), String> {
+    let fits = value.as_u64().is_some_and(|tokens| tokens <= u64::from(MAX_THINKING));
+    if fits || value.is_null() {
+        return Ok(());
+    }
+    Err(format!("{THINKING_BUDGET} must be a whole number of tokens up to {MAX_THINKING}; it cannot be {value}"))
 }
 
 /// A limit is a number, or null where the session shall have none of its own.
@@ -124,7 +177,21 @@ pub(crate) fn session_schema(bypass: bool) -> SessionConfigSchema {
         enum_descriptions: Some(modes(bypass).map(|(.., meaning)| (*meaning).to_owned()).collect()),
         ..property("string", "Permission mode", "What the agent may do without asking")
     };
-    let mut properties = HashMap::from([(PERMISSION_MODE.to_owned(), mode)]);
+    let effort = SessionConfigPropertySchema {
+        default: Some(text(DEFAULT_EFFORT)),
+        r#enum: Some(EFFORTS.map(text).to_vec()),
+        ..property("string", "Effort", "How hard the model thinks, from the next message on")
+    };
+    let thinking = property(
+        "number",
+        "Thinking budget",
+        "How many tokens the model may spend on thinking, from the next message on",
+    );
+    let mut properties = HashMap::from([
+        (PERMISSION_MODE.to_owned(), mode),
+        (EFFORT.to_owned(), effort),
+        (THINKING_BUDGET.to_owned(), thinking),
+    ]);
     properties.extend(LIMITS.map(|(key, title, description)| (key.to_owned(), property("number", title, description))));
     SessionConfigSchema { r#type: "object".to_owned(), properties, required: None }
 }

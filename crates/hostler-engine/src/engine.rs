@@ -29,6 +29,9 @@ use crate::{EngineError, clients, config, uri};
 /// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
 pub const ABSENCE: Duration = Duration::from_secs(30);
 
+/// How many messages may wait in one chat, if nobody says otherwise.
+pub const MAX_QUEUE: usize = 100;
+
 /// How long a shutdown may take before it stops being polite.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
 
@@ -44,6 +47,8 @@ pub struct EngineConfig {
     pub default_directory: PathBuf,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Duration,
+    /// How many messages may wait in one chat.
+    pub max_queue: usize,
     /// How permissions are treated.
     pub permissions: PermissionConfig,
     /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
@@ -112,6 +117,7 @@ impl Engine {
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
             interrupt_grace: config.interrupt_grace,
+            max_queue: config.max_queue,
             permissions: config.permissions,
             rules,
             absence: config.absence,
@@ -293,6 +299,19 @@ impl Engine {
         token: u64,
     ) -> Result<Reconnected, EngineError> {
         self.host.reconnect(client, last_seen, channels, subscriber, token).await
+    }
+
+    /// Ends one piece of a session's background work.
+    ///
+    /// # Errors
+    /// If there is no such session or no such work, or the agent refuses.
+    pub async fn stop_background_work(&self, channel: &str, id: &str) -> Result<(), EngineError> {
+        let not_found = || EngineError::ChannelNotFound(channel.to_owned());
+        let session = uri::session_of(channel).ok_or_else(not_found)?;
+        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let (reply, stopped) = oneshot::channel();
+        handle.send(Input::StopWork(id.to_owned(), reply)).await?;
+        stopped.await.map_err(|_| EngineError::Stopping)?
     }
 
     /// Hands a client's wish to the session's actor. The answer is an envelope. Unknown channels are ignored.

@@ -31,6 +31,8 @@ pub(crate) struct Host {
     pub(crate) gateway: Arc<dyn ModelGateway>,
     pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
     pub(crate) interrupt_grace: Duration,
+    /// How many messages may wait in one chat.
+    pub(crate) max_queue: usize,
     pub(crate) permissions: PermissionConfig,
     pub(crate) rules: Arc<RuleBook>,
     /// How long a client may be away before it is no longer part of its sessions.

@@ -30,7 +30,7 @@ mod uri;
 
 pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
-pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, SessionConfig};
+pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE, SessionConfig};
 pub use error::EngineError;
 pub use hostler_store::{AuditEntry, AuditRow, Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
@@ -38,5 +38,5 @@ pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
 pub use returning::{Presence, Reconnected};
 pub use session::Dispatch;
-pub use turn::{AgentPhase, Effect, End, Input as TurnInput, TurnId, TurnMachine, TurnPhase};
+pub use turn::{AgentPhase, Effect, End, Input as TurnInput, MessageId, Need, TurnId, TurnMachine, TurnPhase};
 pub use uri::{ROOT, default_chat_uri, is_session_uri};

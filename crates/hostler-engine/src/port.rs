@@ -28,6 +28,12 @@ pub trait ModelGateway: Send + Sync + 'static {
     /// Mints the way to the gateway for one agent process that is to work with a model, by the id that clients use.
     fn lease(&self, session: &str, chat: &str, model: &str) -> Lease;
 
+    /// Whether a process that works with a lease may change to another model, and that model's id as the agent must
+    /// know it.
+    fn relet(&self, _lease: &Lease, _model: &str) -> Option<String> {
+        None
+    }
+
     /// What a session has used, may use and waits for; nothing, here and below, if the gateway does not count.
     fn budget(&self, _session: &str) -> Option<SessionBudget> {
         None
@@ -50,13 +56,22 @@ pub struct Lease {
     pub model: String,
     /// Whether the model's provider serves web searches.
     pub web_search: bool,
+    /// What else must be the same for another model to be used with it; the gateway's own affair.
+    pub terms: String,
     _guard: Box<dyn Any + Send + Sync>,
 }
 
 impl Lease {
     /// A lease that lasts as long as `guard`.
     pub fn new(endpoint: Endpoint, model: String, web_search: bool, guard: impl Any + Send + Sync) -> Self {
-        Self { endpoint, model, web_search, _guard: Box::new(guard) }
+        Self { endpoint, model, web_search, terms: String::new(), _guard: Box::new(guard) }
+    }
+
+    /// The same, on these terms.
+    #[must_use]
+    pub fn on(mut self, terms: String) -> Self {
+        self.terms = terms;
+        self
     }
 }
 

@@ -1,5 +1,6 @@
 //! Host records: private facts in the journal.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ahp_types::state::{ChatState, SessionState};
@@ -16,8 +17,10 @@ pub(crate) enum Record {
     Opened { session: Box<SessionState>, chat: Box<ChatState>, created_at: String, conversation: Uuid },
     /// How the conversation is continued from here on.
     Resume { token: ResumeToken },
-    /// A turn's prompt was written to the agent under this id.
-    Delivered { turn: String, message: Uuid },
+    /// The agent works on a turn's message, so it must not get it again.
+    Delivered { turn: String },
+    /// The agent was told what a person said in the middle of the turn.
+    Injected { message: String },
     /// A person has allowed something as long as the session lives, by these rules.
     Allowed { rules: Vec<String> },
     /// A kind that a newer version wrote.
@@ -37,6 +40,12 @@ pub(crate) struct SessionSnapshot {
     /// What is allowed as long as the session lives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) allowed: Vec<String>,
+    /// The last turn whose message the agent has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivered: Option<String>,
+    /// Queued messages that have become turns lately.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) consumed: VecDeque<String>,
 }
 
 impl Record {

@@ -1,5 +1,6 @@
 //! A session from what the store holds of it. Pure.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ahp::reducers::ReduceOutcome;
@@ -34,9 +35,10 @@ pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Opti
 }
 
 fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Option<Session> {
-    let SessionSnapshot { session, mut chat, created_at, conversation, token, allowed } = serde_json::from_str(body)
-        .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
-        .ok()?;
+    let SessionSnapshot { session, mut chat, created_at, conversation, token, allowed, delivered, consumed } =
+        serde_json::from_str(body)
+            .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
+            .ok()?;
     for turn in turns {
         match serde_json::from_str(turn) {
             Ok(turn) => chat.turns.push(turn),
@@ -53,6 +55,9 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Optio
         conversation,
         token,
         rules: RuleSet::default(),
+        delivered,
+        injected: None,
+        consumed,
         stored: true,
         listed,
     };
@@ -72,6 +77,9 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 conversation,
                 token: None,
                 rules: RuleSet::default(),
+                delivered: None,
+                injected: None,
+                consumed: VecDeque::new(),
                 stored_turns: 0,
                 stored: true,
                 listed,
@@ -87,7 +95,17 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 session.allow(&rules);
             }
         }
-        Ok(Record::Delivered { .. } | Record::Unknown) => {}
+        Ok(Record::Delivered { turn }) => {
+            if let Some(session) = session.as_mut() {
+                session.delivered = Some(turn);
+            }
+        }
+        Ok(Record::Injected { message }) => {
+            if let Some(session) = session.as_mut() {
+                session.injected = Some(message);
+            }
+        }
+        Ok(Record::Unknown) => {}
         Err(error) => tracing::warn!(%error, "a host record could not be read"),
     }
 }

@@ -1,13 +1,14 @@
 //! What a session is: its states and the private facts beside them. No I/O.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ahp::reducers::{ReduceOutcome, apply_action_to_chat, apply_action_to_session};
-use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, StateAction};
+use ahp_types::actions::{ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction, StateAction};
 use ahp_types::state::{
-    ChatInputRequest, ChatState, ChatSummary, ResponsePart, SessionChatSummary, SessionConfigState, SessionLifecycle,
-    SessionState, SessionStatus, SessionSummary, ToolCallPendingConfirmationState, ToolCallState,
+    ChatInputRequest, ChatState, ChatSummary, PendingMessage, ResponsePart, SessionChatSummary, SessionConfigState,
+    SessionLifecycle, SessionState, SessionStatus, SessionSummary, ToolCallPendingConfirmationState, ToolCallState,
 };
 use hostler_driver::{ConversationStart, ResumeToken};
 use hostler_rules::{Effect, Rule, RuleSet, Scope};
@@ -18,6 +19,9 @@ use uuid::Uuid;
 use crate::hub::Subscriber;
 use crate::record::SessionSnapshot;
 use crate::uri;
+
+/// How many messages are remembered that have left the queue.
+const MAX_CONSUMED: usize = 64;
 
 /// A client's wish to change something, whose form and identity the surface has checked.
 #[derive(Debug, Clone)]
@@ -54,6 +58,12 @@ pub(crate) struct Session {
     pub(crate) token: Option<ResumeToken>,
     /// What is allowed as long as the session lives.
     pub(crate) rules: RuleSet,
+    /// The last turn whose message the agent has.
+    pub(crate) delivered: Option<String>,
+    /// The steering message that the agent was told of; its answer has not begun.
+    pub(crate) injected: Option<String>,
+    /// Queued messages that have become turns lately: an edit of one of them comes too late.
+    pub(crate) consumed: VecDeque<String>,
     /// How many ended turns the store holds as rows.
     pub(crate) stored_turns: usize,
     /// Whether the store knows the session.
@@ -138,6 +148,9 @@ impl Session {
             created_at: now,
             token: None,
             rules: RuleSet::default(),
+            delivered: None,
+            injected: None,
+            consumed: VecDeque::new(),
             stored_turns: 0,
             stored: false,
             listed: false,
@@ -146,11 +159,33 @@ impl Session {
 
     /// Moves the state. Every number that clients see has passed here.
     pub(crate) fn apply(&mut self, channel: &str, action: &StateAction) -> ReduceOutcome {
-        if channel == &*self.chat_uri {
-            apply_action_to_chat(Arc::make_mut(&mut self.chat), action)
-        } else {
-            apply_action_to_session(Arc::make_mut(&mut self.session), action)
+        if channel != &*self.chat_uri {
+            return apply_action_to_session(Arc::make_mut(&mut self.session), action);
         }
+        let outcome = apply_action_to_chat(Arc::make_mut(&mut self.chat), action);
+        // A turn that is taken up again is stored again when it ends.
+        self.stored_turns = self.stored_turns.min(self.chat.turns.len());
+        if let StateAction::ChatTurnStarted(ChatTurnStartedAction { queued_message_id: Some(message), .. }) = action {
+            self.consumed.push_back(message.clone());
+            if self.consumed.len() > MAX_CONSUMED {
+                self.consumed.pop_front();
+            }
+        }
+        if self.chat.steering_message.as_ref().map(|message| &message.id) != self.injected.as_ref() {
+            self.injected = None;
+        }
+        outcome
+    }
+
+    /// The messages that wait for their turn.
+    pub(crate) fn queue(&self) -> &[PendingMessage] {
+        self.chat.queued_messages.as_deref().unwrap_or_default()
+    }
+
+    /// The message that is to be folded into the running turn, and whether the agent was told of it.
+    pub(crate) fn steering(&self) -> Option<(&PendingMessage, bool)> {
+        let message = self.chat.steering_message.as_ref()?;
+        Some((message, self.injected.as_deref() == Some(&message.id)))
     }
 
     /// The action that brings the session's line about its chat up to date, if it is not.
@@ -212,6 +247,8 @@ impl Session {
             conversation: self.conversation,
             token: self.token.clone(),
             allowed: self.rules.iter().map(ToString::to_string).collect(),
+            delivered: self.delivered.clone(),
+            consumed: self.consumed.clone(),
         };
         let body = serde_json::to_string(&snapshot).map_err(encode)?;
         let mut turns = Vec::new();

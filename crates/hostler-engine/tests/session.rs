@@ -121,7 +121,7 @@ async fn bad_starts_are_refused_with_a_reason() {
     bad.push((action.clone(), "a client can only send messages of its user"));
     action.message = message("x", None);
     action.queued_message_id = Some("q".into());
-    bad.push((action.clone(), "this host has no queue"));
+    bad.push((action.clone(), "that message is not queued"));
     action.queued_message_id = None;
     let attachment = serde_json::json!({"type": "simple", "label": "x"});
     action.message.attachments = Some(vec![serde_json::from_value(attachment).unwrap()]);
@@ -319,18 +319,25 @@ async fn an_empty_answer_is_shown_as_such() {
 }
 
 #[tokio::test]
-async fn unsolicited_work_does_not_swallow_a_turn() {
+async fn work_that_nobody_asked_for_is_a_turn_of_its_own() {
     let (rig, mut listener, mut agent) = Rig::asked().await;
     agent.answer(1, "a", "b").await;
     listener.until("chat/turnComplete").await;
     agent.emit(DriverEvent::TurnBegan(TurnCause::Agent("A task is done.".to_owned()))).await;
     agent.emit(DriverEvent::PartStarted { part: PartId(2), kind: PartKind::Text }).await;
+    listener.until("chat/responsePart markdown").await;
+    rig.say(SESSION, "t2", "next").await;
+    listener.until("chat/turnStarted rejected: a turn is running").await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    listener.until("chat/turnComplete").await;
     rig.say(SESSION, "t2", "next").await;
     assert_eq!(agent.prompt().await, "next");
     agent.answer(3, "c", "d").await;
     listener.until("chat/turnComplete").await;
-    assert_eq!(listener.chat.unwrap().turns.len(), 2);
+    let turns = listener.chat.unwrap().turns;
+    let texts: Vec<_> = turns.iter().map(|turn| turn.message.text.as_str()).collect();
+    assert_eq!(texts, ["hi", "A task is done.", "next"]);
+    assert_eq!(turns[1].message.origin.kind, MessageKind::SystemNotification);
     rig.engine.shutdown().await;
 }
 

@@ -197,6 +197,11 @@ impl FakeAgent {
         Some(steer)
     }
 
+    /// Takes what is held for the agent, and says nothing.
+    pub fn take_steer(&self) -> Option<Steer> {
+        self.state.steer().take()
+    }
+
     /// Ends the turn as drivers do: what is held and was not told is given back first.
     pub async fn end(&self, outcome: TurnOutcome) {
         let held = self.state.steer().take();

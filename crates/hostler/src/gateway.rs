@@ -24,11 +24,18 @@ impl ModelGateway for Port {
     }
 
     fn lease(&self, session: &str, chat: &str, model: &str) -> Lease {
-        let Choice { upstream, model, searches_the_web } = self.0.choose(model);
+        let choice = self.0.choose(model);
+        let terms = terms(&choice);
+        let Choice { upstream, model, searches_the_web } = choice;
         let lease = hostler_gateway::Lease { session: session.to_owned(), chat: chat.to_owned(), upstream };
         let registration = self.0.register(lease);
         let endpoint = Endpoint { base_url: self.0.base_url(), bearer: registration.bearer().clone() };
-        Lease::new(endpoint, model, searches_the_web, registration)
+        Lease::new(endpoint, model, searches_the_web, registration).on(terms)
+    }
+
+    fn relet(&self, lease: &Lease, model: &str) -> Option<String> {
+        let choice = self.0.choose(model);
+        (terms(&choice) == lease.terms).then_some(choice.model)
     }
 
     fn budget(&self, session: &str) -> Option<SessionBudget> {
@@ -52,6 +59,14 @@ impl ModelGateway for Port {
     fn forget_session(&self, session: &str) {
         self.0.forget_session(session);
     }
+}
+
+/// What must stay the same for a process to change its model: where it is served, what is served with it, and, for models
+/// that are not Claude's, the model itself, since the process was started for it.
+fn terms(choice: &Choice) -> String {
+    let Choice { upstream, model, searches_the_web } = choice;
+    let family = if model.starts_with("claude") { "claude" } else { model };
+    format!("{upstream:?} {searches_the_web} {family}")
 }
 
 /// What the gateway says about a session, in the engine's words.

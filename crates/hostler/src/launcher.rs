@@ -82,6 +82,7 @@ async fn launch(
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
         interrupt_grace: INTERRUPT_GRACE,
+        max_queue: hostler_engine::MAX_QUEUE,
         permissions: permissions(&options),
         absence: ABSENCE,
     });

@@ -48,6 +48,7 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         gateway: Arc::new(NoGateway),
         default_directory: dir.path().to_owned(),
         interrupt_grace: Duration::from_secs(2),
+        max_queue: hostler_engine::MAX_QUEUE,
         permissions: PermissionConfig::default(),
         absence: ABSENCE,
     };

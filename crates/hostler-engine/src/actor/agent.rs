@@ -10,11 +10,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::policy::Facts;
+use super::resume::GO_ON;
 use super::{Actor, Input};
 use crate::config;
 use crate::gate::SessionGate;
 use crate::port::{AgentStatus, Lease};
-use crate::record::Record;
 use crate::transcript::{Failure, activity};
 use crate::turn::{AgentPhase, Input as TurnInput};
 
@@ -26,7 +27,9 @@ pub(crate) enum AgentNews {
     /// An attempt to open was given up; nothing is left of it.
     OpenAbandoned { attempt: u64 },
     /// The prompt was written, or could not be.
-    Sent { attempt: u64, turn: String, result: Result<Uuid, ConnectionError> },
+    Sent { attempt: u64, result: Result<Uuid, ConnectionError> },
+    /// The agent works by these facts from now on, or it could not be told all of them.
+    Adapted { attempt: u64, facts: Facts, result: Result<(), ConnectionError> },
     /// The time for reacting to an interrupt is over.
     InterruptExpired { attempt: u64, interrupt: u64 },
     /// An answer to a request was written, or came too late.
@@ -52,7 +55,7 @@ enum AgentState {
     None,
     Opening {
         cancel: CancellationToken,
-        model: String,
+        facts: Facts,
         permission_mode: String,
         lease: Lease,
     },
@@ -64,7 +67,7 @@ enum AgentState {
 struct Live {
     connection: Arc<dyn Connection>,
     events: mpsc::Receiver<DriverEvent>,
-    model: String,
+    facts: Facts,
     permission_mode: String,
     lease: Lease,
 }
@@ -97,11 +100,20 @@ impl Agent {
         !matches!(self.state, AgentState::None)
     }
 
-    /// The model that the live agent was started with.
-    pub(super) fn model(&self) -> Option<&str> {
+    /// What the agent was started with, or told since, and its right to use the gateway.
+    pub(super) fn facts(&self) -> Option<(&Facts, &Lease)> {
         match &self.state {
-            AgentState::Opening { model, .. } | AgentState::Live(Live { model, .. }) => Some(model),
+            AgentState::Opening { facts, lease, .. } | AgentState::Live(Live { facts, lease, .. }) => {
+                Some((facts, lease))
+            }
             _ => None,
+        }
+    }
+
+    /// The live agent works by these facts now.
+    pub(super) fn took_facts(&mut self, new: Facts) {
+        if let AgentState::Live(Live { facts, .. }) = &mut self.state {
+            *facts = new;
         }
     }
 
@@ -151,8 +163,8 @@ impl Actor {
             return;
         };
         let info = driver.describe();
-        let model = self.wanted_model().unwrap_or(info.default_model);
-        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &model);
+        let facts = self.wanted_facts(&info.default_model);
+        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
         let permission_mode = config::agent_mode(self.wanted_mode()).to_owned();
         let spec = OpenSpec {
             conversation: self.session.conversation_start(),
@@ -160,9 +172,9 @@ impl Actor {
             model: lease.model.clone(),
             web_search: lease.web_search,
             permission_mode: permission_mode.clone(),
-            effort: None,
-            thinking_budget: None,
-            more_directories: Vec::new(),
+            effort: facts.effort.clone(),
+            thinking_budget: facts.thinking_budget,
+            more_directories: facts.more_directories.clone(),
             endpoint: lease.endpoint.clone(),
             gatekeeper: Arc::<SessionGate>::clone(&self.gate),
         };
@@ -176,18 +188,21 @@ impl Actor {
             };
             Input::Agent(news)
         });
-        self.agent.state = AgentState::Opening { cancel, model, permission_mode, lease };
+        self.agent.state = AgentState::Opening { cancel, facts, permission_mode, lease };
         self.flush(&mut activity(Some(format!("Starting {}", info.display_name))).into()).await;
     }
 
     pub(super) fn send_prompt(&mut self, turn: String) {
-        let Some(text) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
-        let prompt = Prompt::new(text.message.text.clone());
+        let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
+        let prompt = match self.session.delivered.as_ref() == Some(&turn) {
+            true => Prompt::new(GO_ON),
+            false => Prompt::new(active.message.text.clone()),
+        };
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         self.tasks.spawn(async move {
             let result = connection.send(prompt).await;
-            Input::Agent(AgentNews::Sent { attempt, turn, result })
+            Input::Agent(AgentNews::Sent { attempt, result })
         });
     }
 
@@ -240,15 +255,17 @@ impl Actor {
             AgentNews::OpenAbandoned { attempt } | AgentNews::Closed { attempt } => {
                 if attempt == self.agent.attempt {
                     self.agent.state = AgentState::None;
+                    self.nothing_beside().await;
+                    self.steer_unknown().await;
                     self.drive(TurnInput::Closed).await;
                 }
             }
-            AgentNews::Sent { attempt, turn, result } => match result {
-                Ok(message) => self.note(&Record::Delivered { turn, message }).await,
-                Err(error) => {
+            AgentNews::Sent { attempt, result } => {
+                if let Err(error) = result {
                     tracing::debug!(attempt, %error, "a prompt could not be written; the agent's end follows");
                 }
-            },
+            }
+            AgentNews::Adapted { attempt, facts, result } => self.adapted(attempt, facts, result).await,
             AgentNews::Answered { result } => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "an answer came too late");
@@ -307,12 +324,12 @@ impl Actor {
     }
 
     fn go_live(&mut self, opened: Opened) {
-        let AgentState::Opening { model, permission_mode, lease, .. } = std::mem::take(&mut self.agent.state) else {
+        let AgentState::Opening { facts, permission_mode, lease, .. } = std::mem::take(&mut self.agent.state) else {
             return;
         };
         let Opened { connection, events, .. } = opened;
         let connection = connection.into();
-        self.agent.state = AgentState::Live(Live { connection, events, model, permission_mode, lease });
+        self.agent.state = AgentState::Live(Live { connection, events, facts, permission_mode, lease });
     }
 
     /// The process ended by itself. The driver has swept its tree before it said so.
@@ -324,10 +341,14 @@ impl Actor {
         self.host.agent_gone(&self.session.uri);
         let failure = Failure {
             error_type: "agentExited".to_owned(),
-            message: format!("The agent ended in the middle of the turn ({status}). Send the message again to go on."),
+            message: format!(
+                "The agent ended in the middle of the turn ({status}). Resume the turn, or send a message to go on."
+            ),
             stderr: Some(stderr.as_str().to_owned()),
         };
+        self.nothing_beside().await;
         self.drive(TurnInput::Gone(failure)).await;
+        self.steer_unknown().await;
     }
 
     /// Tells the agent what was decided. What follows from it arrives as events.
@@ -337,11 +358,6 @@ impl Actor {
             let result = connection.answer(&request, answer).await;
             Input::Agent(AgentNews::Answered { result })
         });
-    }
-
-    /// The model that the running turn's message asks for.
-    pub(super) fn wanted_model(&self) -> Option<String> {
-        self.session.chat.active_turn.as_ref()?.message.model.as_ref().map(|model| model.id.clone())
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use ahp_types::state::SessionStatus;
 use ahp_types::{ActionOrigin, StateAction};
-use hostler_store::{AuditEntry, Blob, Durability, Entry, StoreError};
+use hostler_store::{AuditEntry, Batch, Blob, Durability, Entry, StoreError};
 
-use super::Actor;
+use super::{Actor, put};
 use crate::record::Record;
 use crate::transcript::Output;
 
@@ -23,6 +24,8 @@ pub(super) struct Change {
     blobs: Vec<Blob>,
     audit: Vec<AuditEntry>,
     records: Vec<Record>,
+    /// A turn begins with it, or a message waits for one: it is the end of a provisional session.
+    opens: bool,
 }
 
 impl Change {
@@ -39,6 +42,13 @@ impl Change {
 
     pub(super) fn session(mut self, action: StateAction) -> Self {
         self.entries.push((Home::Session, action, None));
+        self
+    }
+
+    /// A turn begins with this, or a message waits for one. For a provisional session it is stored together with the
+    /// session itself.
+    pub(super) fn opens(mut self) -> Self {
+        self.opens = true;
         self
     }
 
@@ -62,8 +72,27 @@ impl Change {
 impl Actor {
     /// Commits a change, then reduces it: a failed commit leaves the state untouched.
     pub(super) async fn commit(&mut self, change: Change) -> Result<(), StoreError> {
-        let Change { entries, blobs, audit, records } = change;
-        let mut batch = self.batch(Durability::Durable).blobs(blobs).audit(audit);
+        let Change { entries, blobs, audit, records, opens } = change;
+        let mut batch = match opens {
+            true => Batch::new(Some(Arc::clone(&self.session.uri)), Durability::Durable),
+            false => self.batch(Durability::Durable),
+        };
+        batch = batch.blobs(blobs).audit(audit);
+        if opens && !self.session.stored {
+            let opened = Record::Opened {
+                session: Box::new((*self.session.session).clone()),
+                chat: Box::new((*self.session.chat).clone()),
+                created_at: self.session.created_at.clone(),
+                conversation: self.session.conversation,
+            };
+            batch = batch.record(opened.on(&self.session.uri)?);
+        }
+        if opens {
+            // After a crash the row tells, without reading the journal, that a turn was running.
+            let mut summary = self.session.summary();
+            summary.status = SessionStatus::InProgress.bits();
+            batch = batch.catalogue(put(&self.session.uri, self.session.listed, &summary)?);
+        }
         for record in records {
             batch = batch.record(record.on(&self.session.chat_uri)?);
         }
@@ -72,6 +101,7 @@ impl Actor {
             batch = batch.entry(entry.with_origin(origin.clone()));
         }
         self.host.store.sequencer().commit(batch).await?;
+        self.session.stored |= opens;
         for (home, action, _) in &entries {
             let channel = self.channel(*home);
             self.session.apply(&channel, action);

@@ -1,26 +1,23 @@
 //! What clients may do to a session, with the preconditions that only the session's one writer can check.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use ahp_types::StateAction;
 use ahp_types::actions::{
     ChatTurnCancelledAction, ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction,
-    SessionTitleChangedAction,
 };
-use ahp_types::state::{MessageKind, SessionStatus};
-use hostler_store::{Durability, Entry, StoreError};
+use hostler_store::{Durability, Entry};
 use jiff::Timestamp;
 
+use super::Actor;
 use super::change::Change;
-use super::{Actor, put};
-use crate::record::Record;
-use crate::session::{Dispatch, title_from};
-use crate::transcript::Transcript;
+use super::queue::check_message;
+use crate::session::Dispatch;
+use crate::transcript::Output;
 use crate::turn::{Input as TurnInput, TurnPhase};
 
 /// Why an action is refused, for a person.
-type Refusal = String;
+pub(super) type Refusal = String;
 
 /// The longest title that is taken.
 const MAX_TITLE: usize = 1_000;
@@ -39,6 +36,22 @@ impl Actor {
             StateAction::ChatTurnCancelled(action) if self.is_chat(&dispatch) => {
                 let action = action.clone();
                 self.turn_cancelled(&dispatch, action).await
+            }
+            StateAction::ChatTurnResume(action) if self.is_chat(&dispatch) => {
+                let action = action.clone();
+                self.turn_resumed(&dispatch, action).await
+            }
+            StateAction::ChatPendingMessageSet(action) if self.is_chat(&dispatch) => {
+                let action = action.clone();
+                self.pending_message_set(&dispatch, action).await
+            }
+            StateAction::ChatPendingMessageRemoved(action) if self.is_chat(&dispatch) => {
+                let action = action.clone();
+                self.pending_message_removed(&dispatch, action).await
+            }
+            StateAction::ChatQueuedMessagesReordered(action) if self.is_chat(&dispatch) => {
+                let action = action.clone();
+                self.queue_reordered(&dispatch, action).await
             }
             StateAction::ChatToolCallConfirmed(action) if self.is_chat(&dispatch) => {
                 let action = action.clone();
@@ -135,15 +148,11 @@ impl Actor {
             action.started_at = crate::clock::now();
         }
         let turn = action.turn_id.clone();
-        let wanted = action.message.model.as_ref().map(|model| model.id.clone());
-        let title = self.session.session.title.is_empty().then(|| title_from(&action.message.text));
-        self.accept(dispatch, action, title).await.map_err(|error| error.to_string())?;
-
-        self.turn_started = Instant::now();
-        self.transcript = Some(Transcript::new(turn.clone()));
-        self.project().await;
-        let reopen = wanted.is_some_and(|wanted| self.agent.model().is_some_and(|model| model != wanted));
-        self.drive(TurnInput::Accepted { turn, reopen }).await;
+        self.begin_turn(action, Some(dispatch.origin())).await.map_err(|error| error.to_string())?;
+        let need = self.need();
+        self.drive(TurnInput::Accepted { turn, need }).await;
+        let queue = self.queue_now(false);
+        self.drive(queue).await;
         Ok(())
     }
 
@@ -154,57 +163,13 @@ impl Actor {
         if action.turn_id.is_empty() || self.session.chat.turns.iter().any(|turn| turn.id == action.turn_id) {
             return Err("the turn's id is empty or was used before".to_owned());
         }
-        if action.message.origin.kind != MessageKind::User {
-            return Err("a client can only send messages of its user".to_owned());
+        check_message(&action.message)?;
+        match &action.queued_message_id {
+            Some(id) if !self.session.queue().iter().any(|message| message.id == *id) => {
+                Err("that message is not queued (any more)".to_owned())
+            }
+            _ => Ok(()),
         }
-        if action.queued_message_id.is_some() {
-            return Err("this host has no queue yet".to_owned());
-        }
-        if action.message.attachments.as_ref().is_some_and(|attachments| !attachments.is_empty()) {
-            return Err("this host does not take attachments yet".to_owned());
-        }
-        if action.message.text.trim().is_empty() {
-            return Err("the message is empty".to_owned());
-        }
-        Ok(())
-    }
-
-    /// The acceptance: for a session's first message together with the session itself, in one transaction.
-    async fn accept(
-        &mut self,
-        dispatch: &Dispatch,
-        action: ChatTurnStartedAction,
-        title: Option<String>,
-    ) -> Result<(), StoreError> {
-        let (session, chat) = (Arc::clone(&self.session.uri), Arc::clone(&self.session.chat_uri));
-        let started = StateAction::ChatTurnStarted(action);
-        let titles = title.map(|title| StateAction::SessionTitleChanged(SessionTitleChangedAction { title }));
-        let mut batch = hostler_store::Batch::new(Some(Arc::clone(&session)), Durability::Durable)
-            .entry(Entry::new(Arc::clone(&chat), started.clone())?.with_origin(Some(dispatch.origin())));
-        if let Some(title) = &titles {
-            batch = batch.entry(Entry::new(Arc::clone(&session), title.clone())?);
-        }
-        if !self.session.stored {
-            let opened = Record::Opened {
-                session: Box::new((*self.session.session).clone()),
-                chat: Box::new((*self.session.chat).clone()),
-                created_at: self.session.created_at.clone(),
-                conversation: self.session.conversation,
-            };
-            batch = batch.record(opened.on(&session)?);
-        }
-        // After a crash the row tells, without reading the journal, that a turn was running.
-        let mut summary = self.session.summary();
-        summary.status = SessionStatus::InProgress.bits();
-        batch = batch.catalogue(put(&session, self.session.listed, &summary)?);
-
-        self.host.store.sequencer().commit(batch).await?;
-        self.session.stored = true;
-        self.session.apply(&chat, &started);
-        if let Some(title) = &titles {
-            self.session.apply(&session, title);
-        }
-        Ok(())
     }
 
     async fn turn_cancelled(&mut self, dispatch: &Dispatch, action: ChatTurnCancelledAction) -> Result<(), Refusal> {
@@ -216,18 +181,26 @@ impl Actor {
             });
         }
         let turn = action.turn_id.clone();
+        let slot = self.empty_slot();
+        let mut output = Output::default();
+        if let (Some(told), Some(transcript)) = (&slot.told, self.transcript.as_mut()) {
+            transcript.notice(told.clone(), &mut output);
+        }
         let cancelled = StateAction::ChatTurnCancelled(action);
-        let change = self.nothing_needed(Change::default().chat_of(cancelled, Some(dispatch.origin())));
-        self.commit(change).await.map_err(|error| error.to_string())?;
+        let change = Change::default().output(output).chat_of(cancelled, Some(dispatch.origin()));
+        let change = slot.after(self.nothing_needed(change));
+        let committed = self.commit(change).await.map_err(|error| error.to_string());
+        self.hand_steer();
+        committed?;
         self.clear_desk().await;
-        self.transcript = None;
-        self.turn_left_the_line();
-        self.tell_budget().await;
+        self.turn_is_over().await;
         if self.session.chat.activity.is_some() {
             self.flush(&mut crate::transcript::activity(None).into()).await;
         }
         self.project().await;
         self.drive(TurnInput::Cancelled(turn)).await;
+        let queue = self.queue_now(false);
+        self.drive(queue).await;
         Ok(())
     }
 }

@@ -4,51 +4,47 @@
 //! carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
 
 mod agent;
+mod attendance;
+mod background;
 mod budget;
 mod change;
 mod desk;
 mod dispatch;
+mod events;
 mod mode;
+mod policy;
+mod queue;
+mod resume;
+mod steer;
+mod telling;
+mod turns;
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ahp_types::StateAction;
-use ahp_types::actions::{SessionActiveClientRemovedAction, SessionIsReadChangedAction};
-use ahp_types::state::{SessionStatus, SessionSummary};
+use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
-use hostler_driver::{ApiErrorCategory, DriverEvent, RequestId, TurnCause, TurnFailure};
+use hostler_driver::{BackgroundTask, DriverEvent, RequestId};
 use hostler_rules::Mode;
-use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, Entry, StoreError};
+use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use self::agent::{Agent, AgentNews};
+use self::background::Stopped;
 use self::budget::Budget;
-use self::change::Change;
-use crate::catalogue::difference;
 use crate::desk::Desk;
-use crate::gate::{Places, SessionGate, UNWRITTEN};
+use crate::gate::{Places, SessionGate};
 use crate::host::Host;
-use crate::hub::{ChannelState, NoticeKind, Subscriber};
-use crate::record::Record;
+use crate::hub::{NoticeKind, Subscriber};
 use crate::session::{Dispatch, Session};
-use crate::transcript::{Failure, Output, Transcript, error};
-use crate::turn::{Effect, End, Input as TurnInput, TurnMachine};
+use crate::transcript::{Failure, Transcript};
+use crate::turn::{End, Input as TurnInput, TurnMachine};
 use crate::{EngineError, config, restore, uri};
 
 /// How many requests may wait for one session.
 const MAILBOX: usize = 256;
-
-/// How many events that are waiting already are looked at together.
-const MERGE: usize = 256;
-
-/// How long to wait before a turn's end is stored again after a failure.
-const END_RETRY: Duration = Duration::from_millis(500);
-
-/// How long changes of the line in the list are gathered.
-const SUMMARY_DELAY: Duration = Duration::from_millis(100);
 
 /// Everything that can happen to a session.
 pub(crate) enum Input {
@@ -76,8 +72,12 @@ pub(crate) enum Input {
     BudgetChanged,
     /// The totals have been gathered long enough.
     BudgetDue,
+    /// A queued message could not be started; try again.
+    QueueDue,
     /// The turn's end could not be stored; try again.
     RetryEnd(String, End<Failure>),
+    /// Somebody wants a piece of background work to end.
+    StopWork(String, oneshot::Sender<Stopped>),
     /// Forget the session.
     Dispose(oneshot::Sender<Disposed>),
     /// The host is going down.
@@ -147,14 +147,17 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     let mode = config::mode(name, host.permissions.allow_bypass);
     let (gate, decisions) = SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone());
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
+    let head = session.queue().first().map(|message| message.id.clone());
     let mut actor = Actor {
         host,
         session,
         gate,
         decisions,
         desk: Desk::default(),
+        beside: HashMap::new(),
+        handed: None,
         changing: None,
-        machine: TurnMachine::default(),
+        machine: TurnMachine::restored(head),
         agent: Agent::default(),
         budget: Budget::default(),
         transcript: None,
@@ -166,6 +169,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     if restored {
         actor.told = Some(actor.session.summary());
         actor.end_interrupted_turn().await;
+        actor.tell_queue().await;
         actor.expect_clients().await;
     }
     actor.begin_budget().await;
@@ -226,6 +230,10 @@ pub(super) struct Actor {
     decisions: mpsc::Receiver<AuditEntry>,
     /// What waits for a person.
     desk: Desk,
+    /// What the agent does beside the turns.
+    beside: HashMap<String, BackgroundTask>,
+    /// The steering message that the driver holds for the agent.
+    handed: Option<String>,
     /// A change of the permission mode that the agent has not taken yet.
     changing: Option<(Box<Dispatch>, Mode)>,
     budget: Budget,
@@ -259,11 +267,12 @@ impl Actor {
             Input::Unanswered(request) => self.unanswered(&request).await,
             Input::BudgetChanged => self.budget_changed().await,
             Input::BudgetDue => self.budget_due().await,
-            Input::RetryEnd(turn, end) => {
-                if self.end_turn(turn, end).await {
-                    self.drive(TurnInput::EndStored).await;
-                }
+            Input::QueueDue => {
+                let queue = self.queue_now(false);
+                self.drive(queue).await;
             }
+            Input::RetryEnd(turn, end) => self.retry_end(turn, end).await,
+            Input::StopWork(id, reply) => self.stop_work(id, reply),
             Input::Dispose(reply) => {
                 self.stop().await;
                 let _ = reply.send(self.forget().await);
@@ -276,340 +285,6 @@ impl Actor {
             }
         }
         Flow::Continue(())
-    }
-
-    // ── The agent speaks ──────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Handles an event and whatever is waiting behind it. Nothing waits in order to be merged.
-    async fn events(&mut self, first: DriverEvent) {
-        let mut actions = Output::default();
-        let mut next = Some(first);
-        let mut left = MERGE;
-        while let Some(event) = next.take() {
-            match event {
-                DriverEvent::TurnBegan(TurnCause::Prompt) => {}
-                DriverEvent::TurnBegan(TurnCause::Agent(_)) => self.drive(TurnInput::BeganUnasked).await,
-                DriverEvent::ResumeToken(token) => {
-                    self.flush(&mut actions).await;
-                    self.remember_token(token).await;
-                }
-                DriverEvent::TurnEnded(outcome) => {
-                    self.flush(&mut actions).await;
-                    self.drive(TurnInput::Ended(outcome)).await;
-                }
-                DriverEvent::Retrying { category: ApiErrorCategory::Auth, status, .. } => {
-                    self.flush(&mut actions).await;
-                    let message = "The model's provider refused the credential.".to_owned();
-                    let failure = TurnFailure { category: ApiErrorCategory::Auth, message, status };
-                    self.drive(TurnInput::GiveUp(failure.into())).await;
-                }
-                DriverEvent::Retrying { category: ApiErrorCategory::RateLimit, .. }
-                    if let Some(failure) = self.refused_by_budget() =>
-                {
-                    self.flush(&mut actions).await;
-                    self.drive(TurnInput::GiveUp(failure)).await;
-                }
-                DriverEvent::Gone { status, stderr } => {
-                    self.flush(&mut actions).await;
-                    self.agent_gone(status, &stderr).await;
-                }
-                DriverEvent::RequestWithdrawn(request) => {
-                    self.flush(&mut actions).await;
-                    self.withdrawn(&request).await;
-                }
-                asked @ (DriverEvent::PermissionRequested(_)
-                | DriverEvent::QuestionsAsked(_)
-                | DriverEvent::PlanProposed(_)) => {
-                    self.flush(&mut actions).await;
-                    match self.machine.step::<Failure>(TurnInput::Output).contains(&Effect::Show) {
-                        true => self.asked(asked).await,
-                        false => self.asked_too_late(asked),
-                    }
-                }
-                output => {
-                    for effect in self.machine.step::<Failure>(TurnInput::Output) {
-                        if effect == Effect::Show
-                            && let Some(transcript) = self.transcript.as_mut()
-                        {
-                            transcript.show(output, &mut actions);
-                            break;
-                        }
-                    }
-                }
-            }
-            left -= 1;
-            if left > 0 {
-                next = self.agent.waiting_event();
-            }
-        }
-        self.flush(&mut actions).await;
-    }
-
-    /// Writes down what the gate has decided, and whatever is waiting behind it.
-    async fn decided(&mut self, first: AuditEntry) {
-        let mut entries = vec![first];
-        while entries.len() < UNWRITTEN
-            && let Ok(entry) = self.decisions.try_recv()
-        {
-            entries.push(entry);
-        }
-        self.write_down(entries).await;
-    }
-
-    async fn remember_token(&mut self, token: hostler_driver::ResumeToken) {
-        if self.session.token.as_ref() == Some(&token) {
-            return;
-        }
-        self.session.token = Some(token.clone());
-        self.note(&Record::Resume { token }).await;
-    }
-
-    /// Appends a private fact.
-    async fn note(&mut self, record: &Record) {
-        match record.on(&self.session.chat_uri) {
-            Ok(record) => {
-                let batch = self.batch(Durability::Stream).record(record);
-                self.submit(batch).await;
-            }
-            Err(error) => tracing::error!(%error, "a host record was skipped"),
-        }
-    }
-
-    // ── The machine moves ─────────────────────────────────────────────────────────────────────────────────────────
-
-    /// Feeds the machine and carries out what it says, until nothing follows.
-    async fn drive(&mut self, input: TurnInput<Failure>) {
-        let mut inputs = VecDeque::from([input]);
-        while let Some(input) = inputs.pop_front() {
-            for effect in self.machine.step(input) {
-                match effect {
-                    Effect::Open => self.open_agent().await,
-                    Effect::Send(turn) => self.send_prompt(turn),
-                    Effect::Show | Effect::Drop => {}
-                    Effect::Interrupt => self.interrupt_agent(),
-                    Effect::Close => self.close_agent(hostler_driver::CloseMode::Now),
-                    Effect::CloseGracefully => self.close_agent(hostler_driver::CloseMode::Graceful),
-                    Effect::End(turn, end) => {
-                        if self.end_turn(turn, end).await {
-                            inputs.push_back(TurnInput::EndStored);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Stores and publishes a turn's end. `false` if the store refused; then it is tried again later.
-    async fn end_turn(&mut self, turn: String, end: End<Failure>) -> bool {
-        let duration = i64::try_from(self.turn_started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let mut output = Output::default();
-        let shown = self.name_budget(end.clone());
-        let transcript = self.transcript.get_or_insert_with(|| Transcript::new(turn.clone()));
-        transcript.end(shown, duration, &mut output);
-        self.clear_desk().await;
-        let change = self.nothing_needed(Change::default().output(output));
-        match self.commit(change).await {
-            Ok(()) => {
-                self.transcript = None;
-                self.turn_left_the_line();
-                self.tell_budget().await;
-                self.mark_unread().await;
-                self.project().await;
-                self.save_snapshot().await;
-                true
-            }
-            Err(error) => {
-                tracing::error!(session = &*self.session.uri, %error, "a turn's end could not be stored yet");
-                self.tasks.spawn(async move {
-                    tokio::time::sleep(END_RETRY).await;
-                    Input::RetryEnd(turn, end)
-                });
-                false
-            }
-        }
-    }
-
-    /// A turn that was running when the host died ends now.
-    async fn end_interrupted_turn(&mut self) {
-        let Some(turn) = self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()) else {
-            self.project().await;
-            return;
-        };
-        let failure = Failure {
-            error_type: "interrupted".to_owned(),
-            message: "The host stopped while this turn was running. Send a message to continue the conversation."
-                .to_owned(),
-            stderr: None,
-        };
-        let change = self.nothing_needed(Change::default().chat(error(turn, 0, failure)));
-        if let Err(error) = self.commit(change).await {
-            tracing::error!(%error, "an interrupted turn could not be ended");
-        }
-        // It was acknowledged, so it is listed, even if its agent never came up.
-        if !self.session.listed
-            && let Err(error) = self.announce().await
-        {
-            tracing::error!(%error, "an interrupted session could not be announced");
-        }
-        self.project().await;
-    }
-
-    // ── Telling the world ─────────────────────────────────────────────────────────────────────────────────────────
-
-    /// `session/ready`, the catalogue's row and `root/sessionAdded`: once, after the handshake.
-    async fn announce(&mut self) -> Result<(), StoreError> {
-        if self.session.listed {
-            return Ok(());
-        }
-        let ready = StateAction::SessionReady(ahp_types::actions::SessionReadyAction {});
-        let summary = self.session.summary();
-        let host = Arc::clone(&self.host);
-        let added = summary.clone();
-        let session_uri = Arc::clone(&self.session.uri);
-        let batch = self
-            .batch(Durability::Durable)
-            .entry(Entry::new(Arc::clone(&self.session.uri), ready.clone())?)
-            .catalogue(put(&self.session.uri, true, &summary)?)
-            .then(move |_| {
-                host.catalogue.put(&session_uri, added.clone());
-                host.hub.notify(uri::ROOT, NoticeKind::SessionAdded(Box::new(added)));
-            });
-        self.host.store.sequencer().commit(batch).await?;
-        let channel = Arc::clone(&self.session.uri);
-        self.session.apply(&channel, &ready);
-        self.session.listed = true;
-        self.told = Some(summary);
-        Ok(())
-    }
-
-    /// Brings the session's line about its chat up to date, and soon afterwards the session's line in the list.
-    async fn project(&mut self) {
-        if let Some(action) = self.session.chat_projection() {
-            self.tell_session(action).await;
-        }
-        if self.session.listed {
-            // Whoever asks for the list gets the truth; only the telling is gathered.
-            self.host.catalogue.put(&self.session.uri, self.session.summary());
-        }
-        if self.session.stored && !self.summary_due {
-            self.summary_due = true;
-            self.tasks.spawn(async {
-                tokio::time::sleep(SUMMARY_DELAY).await;
-                Input::Project
-            });
-        }
-    }
-
-    /// A streamed action on the session's own channel.
-    async fn tell_session(&mut self, action: StateAction) {
-        let channel = Arc::clone(&self.session.uri);
-        self.session.apply(&channel, &action);
-        match Entry::new(channel, action) {
-            Ok(entry) => {
-                let batch = self.batch(Durability::Stream).entry(entry);
-                self.submit(batch).await;
-            }
-            Err(error) => tracing::error!(%error, "an action was skipped"),
-        }
-    }
-
-    /// The session's line in the list, in memory, on disk and for everybody who watches it.
-    async fn publish_summary(&mut self) {
-        self.summary_due = false;
-        let summary = self.session.summary();
-        let row = match put(&self.session.uri, self.session.listed, &summary) {
-            Ok(row) => row,
-            Err(error) => {
-                tracing::error!(%error, "a session's line could not be updated");
-                return;
-            }
-        };
-        let mut batch = self.batch(Durability::Stream).catalogue(row);
-        if self.session.listed {
-            let host = Arc::clone(&self.host);
-            let session = Arc::clone(&self.session.uri);
-            let told = self.told.replace(summary.clone());
-            let changes = told.map(|told| difference(&told, &summary)).filter(|changes| *changes != Default::default());
-            batch = batch.then(move |_| {
-                if let Some(changes) = changes {
-                    let changes = Box::new(changes);
-                    host.hub.notify(uri::ROOT, NoticeKind::SessionSummaryChanged { session, changes });
-                }
-            });
-        }
-        self.submit(batch).await;
-    }
-
-    /// After a turn there is something to read.
-    async fn mark_unread(&mut self) {
-        if self.session.session.status & SessionStatus::IsRead.bits() != 0 {
-            self.tell_session(StateAction::SessionIsReadChanged(SessionIsReadChangedAction { is_read: false })).await;
-        }
-    }
-
-    /// Writes the session's state down, so that the journal before it can go.
-    async fn save_snapshot(&mut self) {
-        match self.session.snapshot_row() {
-            Ok(row) => {
-                self.session.stored_turns = self.session.chat.turns.len();
-                let batch = self.batch(Durability::Stream).snapshot(row);
-                self.submit(batch).await;
-            }
-            Err(error) => tracing::error!(%error, "a session could not be written down"),
-        }
-    }
-
-    /// The clients that were part of the session in an earlier life have some time to come back.
-    async fn expect_clients(&mut self) {
-        let active = self.session.session.active_clients.iter();
-        let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
-        for client in clients {
-            self.host.hub.clients.take_part(&client);
-            let Some(since) = self.host.hub.clients.away_since(&client) else { continue };
-            let due = since + self.host.absence;
-            if due <= tokio::time::Instant::now() {
-                self.client_gone(&client).await;
-            } else {
-                self.tasks.spawn(async move {
-                    tokio::time::sleep_until(due).await;
-                    Input::ClientDue(client)
-                });
-            }
-        }
-    }
-
-    /// A client that is still away is gone. One that was here in between has a time of its own.
-    async fn client_due(&mut self, client: &str) {
-        match self.host.hub.clients.away_since(client) {
-            Some(since) if since.elapsed() >= self.host.absence => self.client_gone(client).await,
-            Some(_) => {}
-            // It may have been unknown before.
-            None => self.host.hub.clients.take_part(client),
-        }
-    }
-
-    /// A client that does not come back is no longer part of the session.
-    async fn client_gone(&mut self, client: &str) {
-        if self.session.session.active_clients.iter().any(|active| active.client_id == client) {
-            let client_id = client.to_owned();
-            let action = SessionActiveClientRemovedAction { client_id };
-            self.tell_session(StateAction::SessionActiveClientRemoved(action)).await;
-        }
-    }
-
-    /// Takes the snapshot and the subscription at one number.
-    async fn subscribe(&mut self, subscribe: Subscribe) {
-        let Subscribe { channel, subscriber, token, reply } = subscribe;
-        let (resource, state) = if channel == *self.session.uri {
-            (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
-        } else if channel == *self.session.chat_uri {
-            (Arc::clone(&self.session.chat_uri), ChannelState::Chat(Arc::clone(&self.session.chat)))
-        } else {
-            let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
-            return;
-        };
-        let result = self.host.deliver_snapshot(resource, state, subscriber, token).await;
-        let _ = reply.send(result);
     }
 
     // ── The end ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -37,7 +37,7 @@ fn sentence(text: &str) -> String {
     }
 }
 
-/// `chat/error` with its part.
+/// `chat/error` with its part. Whatever stopped a turn, it can be taken up again.
 pub(crate) fn error(turn_id: String, duration: i64, failure: Failure) -> StateAction {
     let stderr = failure.stderr.filter(|text| !text.trim().is_empty());
     let meta = stderr.map(|text| {
@@ -48,6 +48,6 @@ pub(crate) fn error(turn_id: String, duration: i64, failure: Failure) -> StateAc
         meta
     });
     let error = ErrorInfo { error_type: failure.error_type, message: failure.message, stack: None, meta };
-    let part = ErrorResponsePart { error, resumable: None };
+    let part = ErrorResponsePart { error, resumable: Some(true) };
     StateAction::ChatError(ChatErrorAction { turn_id, duration, part, meta: None })
 }

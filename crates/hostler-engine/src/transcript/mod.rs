@@ -37,6 +37,10 @@ pub(crate) struct Transcript {
     held: bool,
     /// The limit that the turn has a note about.
     noted: Option<LimitReached>,
+    /// What the agent's work has used so far, in turns that are over as well.
+    used: TokenUsage,
+    /// What of that belongs to turns that are over.
+    used_before: TokenUsage,
 }
 
 #[derive(Debug)]
@@ -48,8 +52,33 @@ struct Part {
 impl Transcript {
     pub(crate) fn new(turn: String) -> Self {
         let tools = Tools::new(turn.clone());
-        let parts = HashMap::new();
-        Self { turn, parts, tools, made: 0, empty: true, activity: false, held: false, noted: None }
+        Self {
+            turn,
+            parts: HashMap::new(),
+            tools,
+            made: 0,
+            empty: true,
+            activity: false,
+            held: false,
+            noted: None,
+            used: TokenUsage::default(),
+            used_before: TokenUsage::default(),
+        }
+    }
+
+    /// A turn that is taken up again, behind the parts that it has.
+    pub(crate) fn resumed(turn: String, parts: usize) -> Self {
+        Self { made: parts, empty: parts == 0, ..Self::new(turn) }
+    }
+
+    /// The agent's work goes on in another turn.
+    pub(crate) fn continued_in(&self, turn: String) -> Self {
+        Self { used: self.used.clone(), used_before: self.used.clone(), ..Self::new(turn) }
+    }
+
+    /// Whether a call is not over.
+    pub(crate) fn has_open_calls(&self) -> bool {
+        self.tools.any_open()
     }
 
     /// The turn.
@@ -59,7 +88,10 @@ impl Transcript {
 
     /// Appends the actions that one event means. Consecutive deltas of one part become one action.
     pub(crate) fn show(&mut self, event: DriverEvent, out: &mut Output) {
-        let stays = matches!(event, DriverEvent::Retrying { .. } | DriverEvent::ToolProgress { .. });
+        let stays = matches!(
+            event,
+            DriverEvent::Retrying { .. } | DriverEvent::ToolProgress { .. } | DriverEvent::CompactionStarted
+        );
         if self.activity && !self.held && !stays {
             self.activity = false;
             out.push(activity(None));
@@ -82,22 +114,35 @@ impl Transcript {
                 self.activity = true;
                 out.push(activity(Some(format!("A tool has been running for {} s", elapsed.as_secs()))));
             }
-            DriverEvent::Usage(usage) => out.push(StateAction::ChatUsage(ChatUsageAction {
-                turn_id: self.turn.clone(),
-                usage: usage_info(usage),
-                meta: None,
-            })),
+            DriverEvent::Usage(usage) => {
+                self.used = usage;
+                out.push(StateAction::ChatUsage(ChatUsageAction {
+                    turn_id: self.turn.clone(),
+                    usage: usage_info(&self.used, &self.used_before),
+                    meta: None,
+                }));
+            }
             DriverEvent::Retrying { attempt, max, delay, .. } => {
                 self.activity = true;
                 let seconds = delay.as_secs_f64().ceil();
                 out.push(activity(Some(format!("Retrying {attempt} of {max} in {seconds} s"))));
             }
-            DriverEvent::Notice(text) => {
-                self.made += 1;
-                out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
-                    content: StringOrMarkdown::Plain(text),
-                    meta: None,
-                })));
+            DriverEvent::Notice(text) => self.notice(text, out),
+            DriverEvent::CompactionStarted => {
+                self.activity = true;
+                out.push(activity(Some("Compacting the conversation".to_owned())));
+            }
+            DriverEvent::CompactionFinished { before, after } => self.notice(
+                match (before, after) {
+                    (Some(before), Some(after)) => {
+                        format!("The conversation was compacted from {before} to {after} tokens.")
+                    }
+                    _ => "The conversation was compacted.".to_owned(),
+                },
+                out,
+            ),
+            DriverEvent::CompactionFailed(why) => {
+                self.notice(format!("The conversation could not be compacted: {why}"), out);
             }
             DriverEvent::PermissionRequested(_)
             | DriverEvent::QuestionsAsked(_)
@@ -107,15 +152,21 @@ impl Transcript {
             | DriverEvent::MessageStarted
             | DriverEvent::SteerInjected(_)
             | DriverEvent::SteerUndelivered(_)
-            | DriverEvent::CompactionStarted
-            | DriverEvent::CompactionFinished { .. }
-            | DriverEvent::CompactionFailed(_)
             | DriverEvent::BackgroundChanged(_)
             | DriverEvent::BackgroundEnded { .. }
             | DriverEvent::ResumeToken(_)
             | DriverEvent::TurnEnded(_)
             | DriverEvent::Gone { .. } => {}
         }
+    }
+
+    /// Something that a person should know stands in the turn.
+    pub(crate) fn notice(&mut self, text: String, out: &mut Output) {
+        self.made += 1;
+        out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
+            content: StringOrMarkdown::Plain(text),
+            meta: None,
+        })));
     }
 
     /// A request of the agent waits for a limit, or no longer does.
@@ -132,11 +183,7 @@ impl Transcript {
             && let Some(notice) = reached.notice()
         {
             self.noted = Some(reached.clone());
-            self.made += 1;
-            out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
-                content: StringOrMarkdown::Plain(notice),
-                meta: None,
-            })));
+            self.notice(notice, out);
         }
         out.push(activity(Some(reached.activity())));
     }
@@ -235,10 +282,7 @@ impl Transcript {
         match end {
             End::Agent(TurnOutcome::Completed { empty }) => {
                 if empty && self.empty {
-                    out.push(self.part(ResponsePart::SystemNotification(SystemNotificationResponsePart {
-                        content: "The agent ended the turn without an answer.".into(),
-                        meta: None,
-                    })));
+                    self.notice("The agent ended the turn without an answer.".to_owned(), out);
                 }
                 out.push(StateAction::ChatTurnComplete(ChatTurnCompleteAction { turn_id, duration, meta: None }));
             }
@@ -256,11 +300,20 @@ pub(crate) fn activity(text: Option<String>) -> StateAction {
     StateAction::ChatActivityChanged(ChatActivityChangedAction { activity: text })
 }
 
-fn usage_info(usage: TokenUsage) -> UsageInfo {
+/// What a turn has used: all that the agent's work has, without what belongs to turns before.
+fn usage_info(usage: &TokenUsage, before: &TokenUsage) -> UsageInfo {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let cache_read = usage.cache_read.saturating_sub(before.cache_read);
+    let cache_write = usage.cache_write.saturating_sub(before.cache_write);
     let mut hostler = JsonObject::new();
-    if usage.cache_write > 0 {
-        hostler.insert("cacheWriteTokens".to_owned(), usage.cache_write.into());
+    if cache_write > 0 {
+        hostler.insert("cacheWriteTokens".to_owned(), cache_write.into());
+    }
+    if let Some(context) = usage.context {
+        hostler.insert("contextTokens".to_owned(), context.into());
+    }
+    if let Some(cost) = usage.cost {
+        hostler.insert("costUsd".to_owned(), (cost - before.cost.unwrap_or_default()).max(0.0).into());
     }
     if let Some(window) = usage.context_window {
         hostler.insert("contextWindow".to_owned(), window.into());
@@ -271,10 +324,10 @@ fn usage_info(usage: TokenUsage) -> UsageInfo {
         meta
     });
     UsageInfo {
-        input_tokens: Some(number(usage.input)),
-        output_tokens: Some(number(usage.output)),
-        model: usage.model,
-        cache_read_tokens: (usage.cache_read > 0).then(|| number(usage.cache_read)),
+        input_tokens: Some(number(usage.input.saturating_sub(before.input))),
+        output_tokens: Some(number(usage.output.saturating_sub(before.output))),
+        model: usage.model.clone(),
+        cache_read_tokens: (cache_read > 0).then(|| number(cache_read)),
         meta,
     }
 }

@@ -60,6 +60,11 @@ impl Tools {
         Self { turn, calls: HashMap::new() }
     }
 
+    /// Whether a call of the agent itself is not over.
+    pub(super) fn any_open(&self) -> bool {
+        self.calls.values().any(|call| !call.foreign && call.stage != Stage::Over)
+    }
+
     /// A call begins. An id that was there before means that call, never another one.
     pub(super) fn started(&mut self, id: String, name: String, display: ToolDisplay, out: &mut Output) {
         self.start(id, name, display, false, out);

@@ -182,6 +182,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
         interrupt_grace: Duration::from_millis(50),
+        max_queue: hostler_engine::MAX_QUEUE,
         permissions,
         absence: options.absence,
     };

@@ -1,0 +1,65 @@
+//! Who is there: clients that subscribe, come back, or stay away.
+
+use std::sync::Arc;
+
+use ahp_types::StateAction;
+use ahp_types::actions::SessionActiveClientRemovedAction;
+
+use super::{Actor, Input, Subscribe};
+use crate::EngineError;
+use crate::hub::ChannelState;
+
+impl Actor {
+    /// The clients that were part of the session in an earlier life have some time to come back.
+    pub(super) async fn expect_clients(&mut self) {
+        let active = self.session.session.active_clients.iter();
+        let clients: Vec<_> = active.map(|active| active.client_id.clone()).collect();
+        for client in clients {
+            self.host.hub.clients.take_part(&client);
+            let Some(since) = self.host.hub.clients.away_since(&client) else { continue };
+            let due = since + self.host.absence;
+            if due <= tokio::time::Instant::now() {
+                self.client_gone(&client).await;
+            } else {
+                self.tasks.spawn(async move {
+                    tokio::time::sleep_until(due).await;
+                    Input::ClientDue(client)
+                });
+            }
+        }
+    }
+
+    /// A client that is still away is gone. One that was here in between has a time of its own.
+    pub(super) async fn client_due(&mut self, client: &str) {
+        match self.host.hub.clients.away_since(client) {
+            Some(since) if since.elapsed() >= self.host.absence => self.client_gone(client).await,
+            Some(_) => {}
+            // It may have been unknown before.
+            None => self.host.hub.clients.take_part(client),
+        }
+    }
+
+    /// A client that does not come back is no longer part of the session.
+    pub(super) async fn client_gone(&mut self, client: &str) {
+        if self.session.session.active_clients.iter().any(|active| active.client_id == client) {
+            let client_id = client.to_owned();
+            let action = SessionActiveClientRemovedAction { client_id };
+            self.tell_session(StateAction::SessionActiveClientRemoved(action)).await;
+        }
+    }
+
+    /// Takes the snapshot and the subscription at one number.
+    pub(super) async fn subscribe(&mut self, subscribe: Subscribe) {
+        let Subscribe { channel, subscriber, token, reply } = subscribe;
+        let (resource, state) = if channel == *self.session.uri {
+            (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
+        } else if channel == *self.session.chat_uri {
+            (Arc::clone(&self.session.chat_uri), ChannelState::Chat(Arc::clone(&self.session.chat)))
+        } else {
+            let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
+            return;
+        };
+        let result = self.host.deliver_snapshot(resource, state, subscriber, token).await;
+        let _ = reply.send(result);
+    }
+}

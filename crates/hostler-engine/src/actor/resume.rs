@@ -1,0 +1,43 @@
+//! A turn that could not go on is taken up again.
+
+use ahp_types::StateAction;
+use ahp_types::actions::ChatTurnResumeAction;
+use ahp_types::state::{ResponsePart, TurnState};
+
+use super::Actor;
+use super::change::Change;
+use super::dispatch::Refusal;
+use crate::session::Dispatch;
+use crate::transcript::Transcript;
+use crate::turn::Input as TurnInput;
+
+/// What the agent is told when it has the turn's message already.
+pub(super) const GO_ON: &str = "Continue where you left off.";
+
+impl Actor {
+    pub(super) async fn turn_resumed(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatTurnResumeAction,
+    ) -> Result<(), Refusal> {
+        if self.session.chat.active_turn.is_some() || !self.machine.can_accept() {
+            return Err("a turn is running".to_owned());
+        }
+        let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
+        let Some(turn) = last else { return Err("only the last turn can be resumed".to_owned()) };
+        let resumable = match turn.response_parts.last() {
+            Some(ResponsePart::Error(error)) => error.resumable == Some(true),
+            _ => false,
+        };
+        if turn.state != TurnState::Error || !resumable {
+            return Err("that turn did not fail, or cannot be resumed".to_owned());
+        }
+        let (id, parts) = (turn.id.clone(), turn.response_parts.len());
+        let change = Change::default().chat_of(StateAction::ChatTurnResume(action), Some(dispatch.origin())).opens();
+        self.commit(change).await.map_err(|error| error.to_string())?;
+        self.turn_begins(Transcript::resumed(id.clone(), parts)).await;
+        let need = self.need();
+        self.drive(TurnInput::Accepted { turn: id, need }).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,229 @@
+//! The one message that is to be folded into the running turn.
+//!
+//! It stays in the chat's slot until the agent's answer to it begins: there the turn is split, so that the transcript
+//! reads in order. What the agent could not be told becomes the first of the queue.
+
+use ahp_types::StateAction;
+use ahp_types::actions::{
+    ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
+    ChatTurnCompleteAction, ChatTurnStartedAction,
+};
+use ahp_types::common::JsonObject;
+use ahp_types::state::{PendingMessage, PendingMessageKind};
+use hostler_driver::{MAX_STEER, Prompt, Steer, SteerId};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::Actor;
+use super::change::Change;
+use super::dispatch::Refusal;
+use crate::clock::now;
+use crate::record::Record;
+use crate::session::Dispatch;
+use crate::transcript::Failure;
+use crate::turn::{AgentPhase, Effect, Input as TurnInput, TurnPhase};
+
+/// What becomes of the slot when its turn is over.
+#[derive(Debug, Default)]
+pub(super) struct SlotAtEnd {
+    /// The agent was told, and has not answered any more: the turn says so before its end.
+    pub(super) told: Option<String>,
+    after: Vec<StateAction>,
+}
+
+impl SlotAtEnd {
+    /// What follows the turn's end.
+    pub(super) fn after(self, change: Change) -> Change {
+        self.after.into_iter().fold(change, Change::chat)
+    }
+}
+
+impl Actor {
+    pub(super) async fn steer(
+        &mut self,
+        dispatch: &Dispatch,
+        action: ChatPendingMessageSetAction,
+    ) -> Result<(), Refusal> {
+        let running = matches!(self.machine.turn(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
+        let fits = action.message.text.chars().map(char::len_utf16).sum::<usize>() <= MAX_STEER;
+        // A second one takes the place of the first only while the agent was not told.
+        if !running || !fits || !self.take_held_back() {
+            let action = ChatPendingMessageSetAction { kind: PendingMessageKind::Queued, ..action };
+            return self.queue(dispatch.origin(), action).await;
+        }
+        if self.session.queue().iter().any(|message| message.id == action.id) {
+            self.hand_steer();
+            return Err("that message is queued; remove it from the queue first".to_owned());
+        }
+        let change = Change::default().chat_of(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
+        let committed = self.commit(change).await.map_err(|error| error.to_string());
+        self.hand_steer();
+        committed
+    }
+
+    /// A client takes the message in the slot back.
+    pub(super) fn take_steer_back(&mut self, id: &str) -> Result<(), Refusal> {
+        match self.session.steering() {
+            Some((message, _)) if message.id == id => {}
+            _ => return Err("no such message waits for the running turn".to_owned()),
+        }
+        if self.take_held_back() { Ok(()) } else { Err("the agent was told already".to_owned()) }
+    }
+
+    /// Whether the slot is empty, or what is in it was not told and will not be any more.
+    fn take_held_back(&mut self) -> bool {
+        let Some((message, injected)) = self.session.steering() else { return true };
+        if self.handed.as_ref() != Some(&message.id) {
+            return !injected;
+        }
+        let id = SteerId(message.id.clone());
+        let taken = self.agent.connection().is_none_or(|(connection, _)| connection.unsteer(&id));
+        if taken {
+            self.handed = None;
+        }
+        taken
+    }
+
+    /// Whether the agent works on a turn that something can be folded into.
+    fn is_foldable(&self) -> bool {
+        matches!(self.machine.turn(), TurnPhase::Running { .. }) && self.machine.agent() == AgentPhase::Busy
+    }
+
+    /// Gives the driver what is in the slot, if a turn is running that it can be folded into.
+    pub(super) fn hand_steer(&mut self) {
+        let Some((message, false)) = self.session.steering() else { return };
+        if self.handed.is_some() || !self.is_foldable() {
+            return;
+        }
+        let Some((connection, _)) = self.agent.connection() else { return };
+        let id = message.id.clone();
+        connection.steer(Steer { id: SteerId(id.clone()), text: Prompt::new(message.message.text.clone()) });
+        self.handed = Some(id);
+    }
+
+    /// The agent was told. Written down at once: it must not hear it again after a restart.
+    pub(super) async fn steer_injected(&mut self, id: SteerId) {
+        self.handed.take_if(|handed| *handed == id.0);
+        if self.session.steering().is_none_or(|(message, _)| message.id != id.0) {
+            return;
+        }
+        if !self.is_foldable() {
+            // The turn is over; the agent will remember it all the same.
+            return self.settle_slot(vec![removed(id.0)]).await;
+        }
+        self.session.injected = Some(id.0.clone());
+        if let Err(error) = self.commit(Change::default().record(Record::Injected { message: id.0 })).await {
+            tracing::error!(session = &*self.session.uri, %error, "a receipt could not be stored");
+        }
+    }
+
+    /// The agent's work ended before it could be told.
+    pub(super) async fn steer_undelivered(&mut self, id: SteerId) {
+        self.handed.take_if(|handed| *handed == id.0);
+        // The end of the turn, which follows, sees to it.
+        if !self.is_foldable() {
+            self.requeue_slot().await;
+        }
+    }
+
+    /// The process is gone, and nobody will say any more what it was told.
+    pub(super) async fn steer_unknown(&mut self) {
+        let handed = self.handed.take();
+        if handed.is_some() && matches!(self.machine.turn(), TurnPhase::None) {
+            self.requeue_slot().await;
+        }
+    }
+
+    /// What is in the slot becomes the first of the queue, after its turn is over.
+    async fn requeue_slot(&mut self) {
+        if let Some((message, false)) = self.session.steering() {
+            let actions = self.first_of_the_queue(message);
+            self.settle_slot(actions).await;
+        }
+    }
+
+    async fn settle_slot(&mut self, actions: Vec<StateAction>) {
+        let change = actions.into_iter().fold(Change::default(), Change::chat);
+        if let Err(error) = self.commit(change).await {
+            tracing::error!(session = &*self.session.uri, %error, "a steering message stays where it is");
+            return;
+        }
+        let queue = self.queue_now(false);
+        self.drive(queue).await;
+    }
+
+    fn first_of_the_queue(&self, PendingMessage { id, message }: &PendingMessage) -> Vec<StateAction> {
+        let queued = StateAction::ChatPendingMessageSet(ChatPendingMessageSetAction {
+            kind: PendingMessageKind::Queued,
+            id: id.clone(),
+            message: message.clone(),
+        });
+        let mut order = vec![id.clone()];
+        order.extend(self.session.queue().iter().map(|message| message.id.clone()));
+        let first = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
+        vec![removed(id.clone()), queued, first]
+    }
+
+    /// The agent begins its answer to what it was told: from here on it is another turn.
+    pub(super) async fn split_turn(&mut self) {
+        let Some(PendingMessage { id, message }) = self.injected_message() else { return };
+        let Some(transcript) = self.transcript.as_ref().filter(|transcript| !transcript.has_open_calls()) else {
+            return;
+        };
+        if !self.machine.step::<Failure>(TurnInput::Output).contains(&Effect::Show) {
+            return;
+        }
+        let (turn, next) = (transcript.turn().to_owned(), Uuid::new_v4().to_string());
+        let transcript = transcript.continued_in(next.clone());
+        let change = Change::default()
+            .chat(StateAction::ChatTurnComplete(ChatTurnCompleteAction {
+                turn_id: turn.clone(),
+                duration: self.turn_duration(),
+                meta: Some(hostler("continuedIn", &next)),
+            }))
+            .chat(StateAction::ChatTurnStarted(ChatTurnStartedAction {
+                turn_id: next.clone(),
+                started_at: now(),
+                message,
+                queued_message_id: Some(id),
+                meta: Some(hostler("continues", &turn)),
+            }))
+            .record(Record::Delivered { turn: next.clone() })
+            .opens();
+        if let Err(error) = self.commit(change).await {
+            tracing::error!(session = &*self.session.uri, %error, "a turn could not be split");
+            return;
+        }
+        self.session.delivered = Some(next.clone());
+        self.turn_begins(transcript).await;
+        self.drive(TurnInput::Split(next)).await;
+    }
+
+    fn injected_message(&self) -> Option<PendingMessage> {
+        self.session.steering().filter(|(_, injected)| *injected).map(|(message, _)| message.clone())
+    }
+
+    /// What the end of the turn means for what is in the slot. Where the driver has told the agent and not said so yet,
+    /// nothing: its word is waited for.
+    pub(super) fn empty_slot(&mut self) -> SlotAtEnd {
+        let taken = self.take_held_back();
+        match self.session.steering() {
+            Some((message, true)) => SlotAtEnd {
+                told: Some(format!("You said, while the agent was working: {}", message.message.text)),
+                after: vec![removed(message.id.clone())],
+            },
+            Some((message, false)) if taken => SlotAtEnd { told: None, after: self.first_of_the_queue(message) },
+            _ => SlotAtEnd::default(),
+        }
+    }
+}
+
+fn removed(id: String) -> StateAction {
+    StateAction::ChatPendingMessageRemoved(ChatPendingMessageRemovedAction { kind: PendingMessageKind::Steering, id })
+}
+
+fn hostler(key: &str, turn: &str) -> JsonObject {
+    let mut meta = JsonObject::new();
+    meta.insert("hostler".to_owned(), json!({ key: turn }));
+    meta
+}

@@ -1,0 +1,178 @@
+//! The turn machine of one chat: what happens next, as a pure function.
+//!
+//! Two small machines side by side. The *turn* is what clients see; the *agent* is what the process is doing. They part
+//! company after a cancel: the turn is over at once, the agent still has to settle.
+//!
+//! ```text
+//!  turn:   none ──accepted──► pending ──sent──► running ──ended──► ending ──stored──► none ──► the queue's head
+//!            ▲ │                 │                 │  ▲
+//!            │ └──the agent began by itself────────┼──┘
+//!            └───────cancelled───┴────cancelled────┘          (the client's own action is the end)
+//!
+//!  agent:  absent ──open──► opening ──► idle ⇄ busy ──cancel──► interrupting ──result──► idle
+//!            ▲                 │        │ ▲                         │ too long
+//!            │                 │        │ └── adapted ── adapting   │
+//!            └──── closed ── closing ◄──┴───────────────────────────┘
+//! ```
+//!
+//! No clock, no I/O, no channels: the session's actor feeds inputs and carries out effects. The queue itself is part of
+//! the chat's state; the machine knows its head, and whether it may start by itself.
+
+mod machine;
+
+use hostler_driver::TurnOutcome;
+
+pub use self::machine::TurnMachine;
+
+/// A turn's id, chosen by the client, or by the host for turns that it starts.
+pub type TurnId = String;
+
+/// The id of a message that waits for its turn.
+pub type MessageId = String;
+
+/// What clients see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnPhase {
+    /// No turn.
+    None,
+    /// Accepted; its prompt has not been written to the agent.
+    Pending(TurnId),
+    /// The agent works on it.
+    Running {
+        /// The turn.
+        turn: TurnId,
+        /// Nobody asked for it: the agent began by itself.
+        own: bool,
+    },
+    /// It is over, but its end is not durable yet.
+    Ending(TurnId),
+}
+
+/// What the process is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentPhase {
+    /// There is none.
+    Absent,
+    /// It starts.
+    Opening,
+    /// It waits for a prompt.
+    Idle,
+    /// It is being told how to work from now on.
+    Adapting,
+    /// It works.
+    Busy,
+    /// It was told to stop and has not said that it did.
+    Interrupting,
+    /// Its tree is being ended.
+    Closing,
+}
+
+/// What a live agent needs before it can take a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing: it works as it should.
+    Nothing,
+    /// To be told how to work from now on.
+    Adapt,
+    /// To be closed and opened again.
+    Reopen,
+}
+
+/// Why a turn is over.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End<R> {
+    /// The agent said how.
+    Agent(TurnOutcome),
+    /// The host is going down, or the session is disposed.
+    Cancelled,
+    /// The agent could not be opened, or it died.
+    Failed(R),
+}
+
+/// What the actor tells the machine. `R` is the reason of a failure, opaque here.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input<R> {
+    /// A turn was accepted and its acceptance is durable.
+    Accepted {
+        /// The turn.
+        turn: TurnId,
+        /// What the live agent, if there is one, needs first.
+        need: Need,
+    },
+    /// The queue has changed.
+    Queue {
+        /// Its first message.
+        head: Option<MessageId>,
+        /// A person wants it to go on.
+        go_on: bool,
+    },
+    /// A turn that the host wanted to start could not be accepted.
+    NotStarted,
+    /// The turn was cancelled; the cancellation is durable and published.
+    Cancelled(TurnId),
+    /// The agent is open and its handshake finished.
+    Opened,
+    /// The agent could not be opened.
+    OpenFailed(R),
+    /// The agent works as it should from now on.
+    Adapted,
+    /// It cannot be told; it has to be opened anew.
+    NotAdapted,
+    /// The agent began to work on our prompt.
+    Began,
+    /// The agent began to work without a prompt, for this reason.
+    BeganUnasked(String),
+    /// The turn that shows it is accepted, durable and published.
+    OwnTurn(TurnId),
+    /// The agent said something that belongs into the transcript.
+    Output,
+    /// What the agent does from here on belongs to another turn; this is durable and published.
+    Split(TurnId),
+    /// The agent's work is over.
+    Ended(TurnOutcome),
+    /// It makes no sense to let the agent go on: end the turn now.
+    GiveUp(R),
+    /// The agent cannot be trusted to work under the policy that holds: end the turn and the process now.
+    Distrusted(R),
+    /// The process is gone.
+    Gone(R),
+    /// The turn's end is durable.
+    EndStored,
+    /// The agent did not react to an interrupt.
+    InterruptExpired,
+    /// The agent was not needed for long enough.
+    Retire,
+    /// The tree is empty.
+    Closed,
+    /// No more turns: dispose or shutdown.
+    Stop,
+}
+
+/// What the actor has to do, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect<R> {
+    /// Make a turn of the queue's head, then say [`Input::Accepted`] or [`Input::NotStarted`].
+    StartQueued(MessageId),
+    /// Make a turn for what the agent does by itself, then say [`Input::OwnTurn`] or [`Input::NotStarted`].
+    StartOwn(String),
+    /// Say in the turn that the agent does something else first.
+    Note(String),
+    /// Open an agent.
+    Open,
+    /// Tell the agent how to work from now on, then say [`Input::Adapted`] or [`Input::NotAdapted`].
+    Adapt,
+    /// Write this turn's prompt to the agent.
+    Send(TurnId),
+    /// Put the output into the transcript.
+    Show,
+    /// Forget the output: its turn is over.
+    Drop,
+    /// Ask the agent to stop, and start the clock.
+    Interrupt,
+    /// End the tree now (this also gives up an attempt to open).
+    Close,
+    /// End the tree politely; the conversation is continued by another process.
+    CloseGracefully,
+    /// Store and publish the turn's end, then say [`Input::EndStored`].
+    End(TurnId, End<R>),
+}

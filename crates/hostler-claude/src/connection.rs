@@ -8,7 +8,7 @@ use hostler_driver::{
 };
 use hostler_process::{AgentProcess, AgentStdin, ProcessHandle};
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -45,8 +45,8 @@ pub(crate) struct Shared {
     pub(crate) requests: Requests,
     asks: Mutex<Asks>,
     mapper: Mutex<Mapper>,
-    /// Words for the agent that it was not told yet.
-    steer: Mutex<Option<Steer>>,
+    /// Words came that no turn can take: the pump has to say so.
+    pub(crate) too_late: Notify,
     /// How the process ended.
     pub(crate) ended: OnceLock<String>,
 }
@@ -55,11 +55,6 @@ impl Shared {
     /// Never held across an await.
     pub(crate) fn asks(&self) -> std::sync::MutexGuard<'_, Asks> {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Never held across an await.
-    pub(crate) fn steer(&self) -> std::sync::MutexGuard<'_, Option<Steer>> {
-        self.steer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Never held across an await.
@@ -187,11 +182,13 @@ impl Connection for ClaudeConnection {
     }
 
     fn steer(&self, steer: Steer) {
-        *self.shared.steer() = Some(steer);
+        // One lock decides between told, given up and too late: the mapper's, which also sees turns end.
+        self.shared.mapper().hold(steer);
+        self.shared.too_late.notify_one();
     }
 
     fn unsteer(&self, id: &SteerId) -> bool {
-        self.shared.steer().take_if(|held| held.id == *id).is_some()
+        self.shared.mapper().take_back(id)
     }
 
     fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>> {

@@ -48,7 +48,7 @@ fn replay(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
     shown
 }
 
-/// One prompt, then these lines; the turn's beginning and its first token are taken for granted.
+/// One prompt, then these lines; the turn's beginning, its first token and the answers' beginnings are taken for granted.
 fn turn(lines: &[&str]) -> Vec<String> {
     let mut mapper = Mapper::default();
     mapper.prompt_sent(Uuid::nil());
@@ -57,6 +57,7 @@ fn turn(lines: &[&str]) -> Vec<String> {
     all.extend(lines);
     let mut shown = replay(&mut mapper, &all);
     assert_eq!(shown.drain(..2).collect::<Vec<_>>(), ["began", "resume /t/S.jsonl"]);
+    shown.retain(|event| event != "message");
     shown
 }
 
@@ -133,6 +134,20 @@ fn an_answer_that_was_not_streamed_is_shown_from_its_whole_blocks() {
         events,
         ["part 1 Reasoning", "part 1 + \"hm\"", "part 2 Text", "part 2 + \"one\"", "part 3 Text", "part 3 + \"two\"",]
     );
+}
+
+#[test]
+fn an_answer_begins_once_whether_it_is_streamed_or_not() {
+    let answers = |lines: &[&str]| {
+        let events = replay(&mut Mapper::default(), lines);
+        events.iter().filter(|event| *event == "message").count()
+    };
+    assert_eq!(answers(&[INIT, START, TEXT, &delta("a"), &whole_text("M", "a")]), 1);
+    assert_eq!(answers(&[INIT, &whole_text("M", "a"), &whole_text("M", "b"), &whole_text("N", "c")]), 2);
+    let of_agent = whole_text("M", "Error: No messages to compact").replace("\"m\"", "\"<synthetic>\"");
+    assert_eq!(answers(&[INIT, &of_agent]), 0, "the agent's own words are no answer of the model");
+    let of_sub_agent = START.replace(r#""type":"stream_event","#, r#""type":"stream_event","parent_tool_use_id":"T","#);
+    assert_eq!(answers(&[INIT, &of_sub_agent]), 0);
 }
 
 #[test]

@@ -16,8 +16,8 @@ mod text;
 mod tool;
 
 pub use connection::{
-    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, OpenError, OpenErrorKind,
-    OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
+    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER, OpenError,
+    OpenErrorKind, OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
 };
 pub use event::{
     ApiErrorCategory, BackgroundKind, BackgroundTask, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome,

@@ -11,6 +11,7 @@
 mod edit;
 mod outcome;
 mod resume;
+mod steering;
 mod streamed;
 mod tools;
 mod usage;
@@ -18,7 +19,7 @@ mod usage;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hostler_driver::{ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, ToolOutcome, TurnCause};
+use hostler_driver::{ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, Steer, SteerId, ToolOutcome, TurnCause};
 use uuid::Uuid;
 
 use crate::display;
@@ -28,6 +29,7 @@ use crate::wire::{
 };
 
 use self::resume::Resume;
+use self::steering::Steering;
 use self::streamed::{Missing, Streamed, StreamedKind};
 use self::tools::Tools;
 use self::usage::TurnUsage;
@@ -44,6 +46,9 @@ pub struct Mapper {
     streamed: Streamed,
     tools: Tools,
     resume: Resume,
+    steering: Steering,
+    /// The model's answer that is being told.
+    answer: Option<String>,
     /// Prompts that were written and that no turn has answered yet.
     outstanding: Vec<Uuid>,
     parts: u64,
@@ -80,6 +85,33 @@ impl Mapper {
     /// A prompt was written: the next turn is (or may be) its answer.
     pub fn prompt_sent(&mut self, id: Uuid) {
         self.outstanding.push(id);
+    }
+
+    /// Keeps a person's words until the model can be told; they come too late if nothing is going on.
+    pub fn hold(&mut self, steer: Steer) {
+        let busy = self.turn.is_some() || !self.outstanding.is_empty();
+        self.steering.hold(steer, busy);
+    }
+
+    /// Takes words back; `false` if they are not held.
+    pub fn take_back(&mut self, id: &SteerId) -> bool {
+        self.steering.take_back(id)
+    }
+
+    /// The words that the model is told now: whoever takes them has to tell.
+    pub fn inject(&mut self) -> Option<Steer> {
+        self.turn.as_ref()?;
+        self.steering.inject()
+    }
+
+    /// Words that came when there was no turn.
+    pub fn too_late(&mut self) -> Vec<DriverEvent> {
+        self.steering.late()
+    }
+
+    /// The agent is gone: nothing is told any more.
+    pub fn give_up(&mut self) -> Vec<DriverEvent> {
+        self.steering.give_up()
     }
 
     /// We refused a call: its result will be a denial.
@@ -129,6 +161,7 @@ impl Mapper {
             StreamEvent::BlockDelta { index, delta } => self.on_delta(*index, delta, out),
             StreamEvent::MessageStart { id, model, usage } => {
                 self.cut_unless(None, out);
+                self.answer_started(id, out);
                 let turn = self.turn(out);
                 turn.usage.message_started(*usage, model.as_deref());
                 self.streamed.message_started(id);
@@ -197,6 +230,9 @@ impl Mapper {
 
     fn on_assistant(&mut self, message: &AssistantMessage<'_>, out: &mut Events) {
         self.cut_unless(Some(&message.id), out);
+        if !message.is_synthetic() {
+            self.answer_started(&message.id, out);
+        }
         let turn = self.turn(out);
         turn.usage.answered_by(message.model.as_deref());
         for block in &message.blocks {
@@ -317,7 +353,9 @@ impl Mapper {
         self.answered(result.user_message_uuids.as_deref());
         self.resume.session_named(result.session_id.as_deref());
         out.extend(self.resume.at_end());
+        out.extend(self.steering.give_up());
         out.push(DriverEvent::TurnEnded(outcome::of(result, turn.produced)));
+        self.answer = None;
         self.streamed = Streamed::default();
         self.tools = Tools::default();
     }
@@ -329,6 +367,15 @@ impl Mapper {
             self.begin(cause, out);
         }
         self.turn.get_or_insert_default()
+    }
+
+    /// The model answers: said once per answer, whether it is streamed or not.
+    fn answer_started(&mut self, id: &str, out: &mut Events) {
+        self.turn(out);
+        if self.answer.as_deref() != Some(id) {
+            self.answer = Some(id.to_owned());
+            out.push(DriverEvent::MessageStarted);
+        }
     }
 
     fn begin(&mut self, cause: TurnCause, out: &mut Events) {

@@ -1,9 +1,6 @@
 use hostler_driver::TokenUsage;
 
-use crate::wire::{Tokens, TurnResult};
-
-/// The model name of what the agent wrote itself.
-const SYNTHETIC: &str = "<synthetic>";
+use crate::wire::{SYNTHETIC, Tokens, TurnResult};
 
 /// Token use of the running turn. A turn may hold several answers of the model (one per round of tool calls).
 #[derive(Debug, Default)]

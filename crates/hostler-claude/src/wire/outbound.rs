@@ -2,8 +2,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// The callback id of our only hook.
-pub const PRE_TOOL_USE_HOOK: &str = "pre_tool_use";
+/// Our hooks, by the agent's names for their events, which are their callback ids too.
+pub const PRE_TOOL_USE: &str = "PreToolUse";
+/// The tool has run.
+pub const POST_TOOL_USE: &str = "PostToolUse";
+/// The tool has run and failed.
+pub const POST_TOOL_USE_FAILURE: &str = "PostToolUseFailure";
 
 /// A line for the agent. A malformed line would end it, so lines are made here and nowhere else.
 #[derive(Debug, Serialize)]
@@ -74,6 +78,10 @@ pub enum HostRequest {
 pub struct Hooks {
     #[serde(rename = "PreToolUse")]
     pre_tool_use: [HookMatcher; 1],
+    #[serde(rename = "PostToolUse")]
+    post_tool_use: [HookMatcher; 1],
+    #[serde(rename = "PostToolUseFailure")]
+    post_tool_use_failure: [HookMatcher; 1],
 }
 
 /// Without a matcher a hook sees every call.
@@ -131,6 +139,8 @@ pub enum Verdict<'a> {
         #[serde(rename = "hookSpecificOutput")]
         output: HookOutput<'a>,
     },
+    /// To a hook that decides nothing, with nothing to say.
+    Nothing {},
     /// To an MCP server's question.
     Elicited {
         /// `accept`, `decline` or `cancel`.
@@ -155,8 +165,13 @@ pub struct PermissionUpdate<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct HookOutput<'a> {
     hook_event_name: &'static str,
-    permission_decision: &'static str,
-    permission_decision_reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permission_decision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permission_decision_reason: Option<&'a str>,
+    /// What the model is told beside the tool's result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_context: Option<&'a str>,
 }
 
 impl<'a> HostMessage<'a> {
@@ -173,10 +188,15 @@ impl<'a> HostMessage<'a> {
 }
 
 impl HostRequest {
-    /// The handshake: a hook that sees every tool call.
+    /// The handshake: hooks that see every tool call, before and after.
     pub fn initialize() -> Self {
-        let pre_tool_use = [HookMatcher { callback_ids: [PRE_TOOL_USE_HOOK] }];
-        Self::Initialize { hooks: Hooks { pre_tool_use }, forward_subagent_text: true }
+        let hook = |event| [HookMatcher { callback_ids: [event] }];
+        let hooks = Hooks {
+            pre_tool_use: hook(PRE_TOOL_USE),
+            post_tool_use: hook(POST_TOOL_USE),
+            post_tool_use_failure: hook(POST_TOOL_USE_FAILURE),
+        };
+        Self::Initialize { hooks, forward_subagent_text: true }
     }
 }
 
@@ -212,11 +232,35 @@ impl<'a> Verdict<'a> {
         Self::hook("deny", reason)
     }
 
+    /// Answers a hook behind a call.
+    pub fn after(event: &'static str, context: Option<&'a str>) -> Self {
+        match context {
+            None => Self::Nothing {},
+            Some(context) => Self::Hook {
+                output: HookOutput {
+                    hook_event_name: event,
+                    permission_decision: None,
+                    permission_decision_reason: None,
+                    additional_context: Some(context),
+                },
+            },
+        }
+    }
+
+    /// The same decision, and the model is told something beside it.
+    pub fn telling(mut self, context: Option<&'a str>) -> Self {
+        if let Self::Hook { output } = &mut self {
+            output.additional_context = context;
+        }
+        self
+    }
+
     fn hook(decision: &'static str, reason: &'a str) -> Self {
         let output = HookOutput {
-            hook_event_name: "PreToolUse",
-            permission_decision: decision,
-            permission_decision_reason: reason,
+            hook_event_name: PRE_TOOL_USE,
+            permission_decision: Some(decision),
+            permission_decision_reason: Some(reason),
+            additional_context: None,
         };
         Self::Hook { output }
     }
@@ -233,11 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn the_handshake_registers_a_hook_that_sees_every_call() {
+    fn the_handshake_registers_hooks_that_see_every_call() {
         let request = HostRequest::initialize();
         assert_eq!(
             line(&HostMessage::ControlRequest { request_id: "r1", request }),
-            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["pre_tool_use"]}]},"forwardSubagentText":true}}"#
+            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"]}],"PostToolUse":[{"hookCallbackIds":["PostToolUse"]}],"PostToolUseFailure":[{"hookCallbackIds":["PostToolUseFailure"]}]},"forwardSubagentText":true}}"#
         );
     }
 

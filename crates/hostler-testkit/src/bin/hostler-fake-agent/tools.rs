@@ -69,10 +69,8 @@ impl Conversation {
                 }
             }
         }
-        Ok(match self.hook("PostToolUse", id, sub_agent, &mut told)? {
-            Some(_) => Some(Called { is_error: false, output: "done".to_owned(), told }),
-            None => None,
-        })
+        let ran = self.hook("PostToolUse", id, sub_agent, &mut told)?;
+        Ok(ran.map(|_| Called { is_error: false, output: "done".to_owned(), told }))
     }
 
     fn hook(

@@ -205,8 +205,17 @@ impl Connection for ClaudeConnection {
         .boxed()
     }
 
-    fn stop_task(&self, _: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
-        async { Err(ConnectionError::NotOpen) }.boxed()
+    fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        // Some builds accept any id.
+        let runs = self.shared.mapper().runs_in_background(id);
+        let task_id = id.to_owned();
+        async move {
+            match runs {
+                true => self.request(HostRequest::StopTask { task_id }).await.map(drop),
+                false => Err(ConnectionError::NotOpen),
+            }
+        }
+        .boxed()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

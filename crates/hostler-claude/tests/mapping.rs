@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "mapping/turns.rs"]
+mod turns;
 
 use common::OrderCheck;
 use hostler_claude::mapping::Mapper;
 use hostler_claude::wire::WireMessage;
-use hostler_driver::DriverEvent;
+use hostler_driver::{DriverEvent, TurnCause};
 use uuid::Uuid;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"S","model":"m"}"#;
@@ -63,8 +65,8 @@ fn turn(lines: &[&str]) -> Vec<String> {
 
 fn show(event: &DriverEvent) -> String {
     match event {
-        DriverEvent::TurnBegan(hostler_driver::TurnCause::Prompt) => "began".to_owned(),
-        DriverEvent::TurnBegan(hostler_driver::TurnCause::Agent(_)) => "began unasked".to_owned(),
+        DriverEvent::TurnBegan(TurnCause::Prompt) => "began".to_owned(),
+        DriverEvent::TurnBegan(TurnCause::Agent(_)) => "began unasked".to_owned(),
         DriverEvent::PartStarted { part, kind } => format!("part {} {kind:?}", part.0),
         DriverEvent::Delta { part, text } => format!("part {} + {text:?}", part.0),
         DriverEvent::ToolStarted { id, name, .. } => format!("tool {id} {name}"),
@@ -283,10 +285,25 @@ fn a_command_that_answers_in_its_result_alone_is_shown() {
 fn a_compaction_is_not_an_empty_success() {
     let boundary =
         r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":125,"post_tokens":14}}"#;
+    let summary = r#"{"type":"user","message":{"content":"This session is being continued"},"isSynthetic":true}"#;
     let stdout = r#"{"type":"user","message":{"content":"<local-command-stdout>Compacted </local-command-stdout>"}}"#;
-    let events = turn(&[boundary, stdout, r#"{"type":"result","subtype":"success","is_error":false,"result":""}"#]);
-    assert_eq!(events[..2], ["notice The conversation was compacted from 125 to 14 tokens.", "notice Compacted"]);
+    let events =
+        turn(&[boundary, summary, stdout, r#"{"type":"result","subtype":"success","is_error":false,"result":""}"#]);
+    assert_eq!(events[..2], ["compaction", "compacted Some(125) Some(14)"]);
+    assert!(events[2].starts_with("usage"), "the summary and the command's output are not shown: {events:?}");
     assert_eq!(events.last().unwrap(), "ended Completed { empty: false }");
+}
+
+#[test]
+fn a_compaction_begins_and_fails_once() {
+    let compacting = r#"{"type":"system","subtype":"status","status":"compacting"}"#;
+    let failed =
+        r#"{"type":"system","subtype":"status","status":null,"compact_result":"failed","compact_error":"Too long"}"#;
+    let aborted =
+        r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}"#;
+    assert_eq!(turn(&[compacting, compacting, failed])[..], ["compaction", "not compacted: Too long"]);
+    let given_up = "not compacted: The turn ended before the conversation was shortened.";
+    assert_eq!(turn(&[compacting, aborted])[..2], ["compaction", given_up]);
 }
 
 #[test]

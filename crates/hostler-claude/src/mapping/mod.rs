@@ -8,6 +8,9 @@
 //!
 //! **Architecture Invariant:** nothing here knows of processes, request ids or files.
 
+mod background;
+mod causes;
+mod compaction;
 mod edit;
 mod outcome;
 mod resume;
@@ -28,6 +31,9 @@ use crate::wire::{
     TurnResult, UserMessage, WireMessage,
 };
 
+use self::background::Background;
+use self::causes::Causes;
+use self::compaction::Compaction;
 use self::resume::Resume;
 use self::steering::Steering;
 use self::streamed::{Missing, Streamed, StreamedKind};
@@ -49,8 +55,9 @@ pub struct Mapper {
     steering: Steering,
     /// The model's answer that is being told.
     answer: Option<String>,
-    /// Prompts that were written and that no turn has answered yet.
-    outstanding: Vec<Uuid>,
+    causes: Causes,
+    compaction: Compaction,
+    background: Background,
     parts: u64,
     skipped: Skipped,
 }
@@ -84,12 +91,12 @@ impl Mapper {
 
     /// A prompt was written: the next turn is (or may be) its answer.
     pub fn prompt_sent(&mut self, id: Uuid) {
-        self.outstanding.push(id);
+        self.causes.prompt_sent(id);
     }
 
     /// Keeps a person's words until the model can be told; they come too late if nothing is going on.
     pub fn hold(&mut self, steer: Steer) {
-        let busy = self.turn.is_some() || !self.outstanding.is_empty();
+        let busy = self.turn.is_some() || self.causes.are_awaited();
         self.steering.hold(steer, busy);
     }
 
@@ -112,6 +119,11 @@ impl Mapper {
     /// The agent is gone: nothing is told any more.
     pub fn give_up(&mut self) -> Vec<DriverEvent> {
         self.steering.give_up()
+    }
+
+    /// Whether something goes on in the background under this id.
+    pub fn runs_in_background(&self, id: &str) -> bool {
+        self.background.runs(id)
     }
 
     /// We refused a call: its result will be a denial.
@@ -147,6 +159,7 @@ impl Mapper {
             WireMessage::User(message) => self.on_user(message, &mut out),
             WireMessage::Result(result) => self.on_result(result, &mut out),
             WireMessage::System(message) => self.on_system(message, &mut out),
+            WireMessage::Lifecycle(news) => self.causes.on_lifecycle(news),
             WireMessage::Unknown { .. } => self.skipped.unknown += 1,
             WireMessage::ControlRequest(_)
             | WireMessage::ControlResponse(_)
@@ -269,11 +282,13 @@ impl Mapper {
         }
         match &message.content {
             Content::Plain(text) => {
-                if let Some(output) = local_command_output(text) {
+                let output = local_command_output(text).filter(|output| !self.compaction.says_the_same(output));
+                if let Some(output) = output {
                     self.notice(output, out);
                 }
             }
             Content::Blocks(blocks) => {
+                out.extend(message.tool_use_result.and_then(|result| self.background.returned(result)));
                 let mut edit = message.tool_use_result.and_then(edit::of);
                 for block in blocks {
                     if let Block::ToolResult { id, is_error, content } = block {
@@ -296,37 +311,51 @@ impl Mapper {
                 out.push(retrying(retry));
             }
             SystemMessage::CompactBoundary(boundary) => {
-                let facts = &boundary.compact_metadata;
-                let text = match (facts.pre_tokens, facts.post_tokens) {
-                    (Some(before), Some(after)) => {
-                        format!("The conversation was compacted from {before} to {after} tokens.")
-                    }
-                    _ => "The conversation was compacted.".to_owned(),
-                };
-                self.notice(&text, out);
+                self.compacted(|compaction| compaction.finished(&boundary.compact_metadata), out);
             }
-            SystemMessage::Status { compact_error: Some(error) } => {
-                self.notice(&format!("The conversation could not be compacted: {}", &**error), out);
+            SystemMessage::Status(status) => {
+                match status.status.as_deref() {
+                    Some("requesting") => self.causes.on_request(),
+                    Some("compacting") => {
+                        self.turn(out);
+                        out.extend(self.compaction.started());
+                    }
+                    _ => {}
+                }
+                if let Some(reason) = status.compaction_failed() {
+                    self.compacted(|compaction| compaction.failed(reason), out);
+                }
+            }
+            SystemMessage::TaskStarted(started) => out.extend(self.background.started(started)),
+            SystemMessage::TaskUpdated(update) => out.extend(self.background.updated(update)),
+            SystemMessage::BackgroundTasks(list) => out.extend(self.background.listed(list)),
+            SystemMessage::TaskNotification(over) => {
+                let (event, reason) = self.background.notified(over);
+                out.extend(event);
+                if let Some(reason) = reason {
+                    self.causes.announce(reason, self.turn.is_some());
+                }
             }
             SystemMessage::Informational { content: Some(content) } => self.notice(content, out),
             SystemMessage::PermissionDenied { tool_use_id: Some(id) } => self.tools.deny(id),
-            SystemMessage::Status { .. }
-            | SystemMessage::Informational { .. }
-            | SystemMessage::PermissionDenied { .. }
-            | SystemMessage::Named(_) => {}
+            SystemMessage::Informational { .. } | SystemMessage::PermissionDenied { .. } | SystemMessage::Named(_) => {}
         }
+    }
+
+    /// A compaction is over: that is something to show, also where the turn shows nothing else.
+    fn compacted(&mut self, how: impl FnOnce(&mut Compaction) -> Events, out: &mut Events) {
+        let turn = self.turn(out);
+        turn.produced = true;
+        let events = how(&mut self.compaction);
+        out.extend(events);
     }
 
     fn on_init(&mut self, init: &Init<'_>, out: &mut Events) {
         if self.turn.is_none() {
-            let cause = match &init.user_message_uuids {
-                Some(ids) if !ids.is_empty() => TurnCause::Prompt,
-                _ if init.names_prompts() => by_itself(),
-                _ => self.guess_cause(),
-            };
+            let cause = self.causes.begin(Some(init));
             self.begin(cause, out);
         }
-        self.answered(init.user_message_uuids.as_deref());
+        self.causes.answered(init.user_message_uuids.as_deref());
         self.resume.session_named(init.session_id.as_deref());
         out.extend(self.resume.at_beginning());
         if let Some(turn) = &mut self.turn {
@@ -348,9 +377,10 @@ impl Mapper {
             }
         }
         out.extend(self.tools.finish_all("The turn ended before the call was finished."));
+        out.extend(self.compaction.turn_ended());
         let turn = self.turn.take().unwrap_or_default();
         out.push(DriverEvent::Usage(turn.usage.at_the_end(result)));
-        self.answered(result.user_message_uuids.as_deref());
+        self.causes.answered(result.user_message_uuids.as_deref());
         self.resume.session_named(result.session_id.as_deref());
         out.extend(self.resume.at_end());
         out.extend(self.steering.give_up());
@@ -363,7 +393,7 @@ impl Mapper {
     /// The running turn; begins one if the agent speaks without having said so.
     fn turn(&mut self, out: &mut Events) -> &mut Turn {
         if self.turn.is_none() {
-            let cause = self.guess_cause();
+            let cause = self.causes.begin(None);
             self.begin(cause, out);
         }
         self.turn.get_or_insert_default()
@@ -380,22 +410,7 @@ impl Mapper {
 
     fn begin(&mut self, cause: TurnCause, out: &mut Events) {
         self.turn = Some(Turn::default());
-        if cause == TurnCause::Prompt {
-            // The agent may merge what was written before a turn began; all of it is answered by this turn.
-            self.outstanding.clear();
-        }
         out.push(DriverEvent::TurnBegan(cause));
-    }
-
-    /// Builds that do not name the prompts of a turn: it answers whatever is outstanding.
-    fn guess_cause(&self) -> TurnCause {
-        if self.outstanding.is_empty() { by_itself() } else { TurnCause::Prompt }
-    }
-
-    fn answered(&mut self, prompts: Option<&[Uuid]>) {
-        if let Some(prompts) = prompts {
-            self.outstanding.retain(|id| !prompts.contains(id));
-        }
     }
 
     /// Says so if the answer that was being streamed is abandoned for another message.
@@ -442,11 +457,6 @@ impl Mapper {
             out.push(DriverEvent::Notice(text.to_owned()));
         }
     }
-}
-
-/// The reason of a turn that no prompt asked for.
-fn by_itself() -> TurnCause {
-    TurnCause::Agent("The agent goes on by itself.".to_owned())
 }
 
 fn retrying(retry: &ApiRetry) -> DriverEvent {

@@ -11,6 +11,7 @@ mod outbound;
 mod outcome;
 mod stream;
 mod system;
+mod task;
 
 pub use control::{ControlAnswer, ControlAsk, ControlBody, Elicitation, ToolAsk};
 pub use inbound::{NamedMessage, WireError, WireMessage};
@@ -20,7 +21,10 @@ pub use outbound::{
 };
 pub use outcome::{ModelUse, PermissionDenial, TurnResult};
 pub use stream::{BlockDelta, BlockStart, StreamEvent, StreamLine, Tokens};
-pub use system::{ApiRetry, CompactBoundary, CompactMetadata, Init, NamedSystem, SystemMessage};
+pub use system::{ApiRetry, CompactBoundary, CompactMetadata, Init, NamedSystem, Status, SystemMessage};
+pub use task::{
+    BackgroundTasks, CommandLifecycle, LeftBehind, ListedTask, TaskNotification, TaskPatch, TaskStarted, TaskUpdated,
+};
 
 use std::borrow::Cow;
 use std::ops::Deref;

@@ -23,6 +23,9 @@ pub enum HostMessage<'a> {
         parent_tool_use_id: Option<()>,
         /// The id that the agent will know the prompt by. A repeated one is dropped without a word.
         uuid: Uuid,
+        /// Always `later`: a prompt that comes while a turn runs gets a turn of its own. Without it the agent folds the
+        /// prompt into the running turn if that calls a tool, and older builds do not say so.
+        priority: &'static str,
     },
     /// We ask the agent something.
     ControlRequest {
@@ -66,6 +69,11 @@ pub enum HostRequest {
     },
     /// Stop what you are doing.
     Interrupt,
+    /// End something that goes on in the background.
+    StopTask {
+        /// What.
+        task_id: String,
+    },
     /// Ask differently from now on.
     SetPermissionMode {
         /// How.
@@ -178,7 +186,7 @@ impl<'a> HostMessage<'a> {
     /// A prompt of one text block.
     pub fn prompt(text: &'a str, uuid: Uuid) -> Self {
         let message = PromptMessage { role: "user", content: [TextBlock { kind: "text", text }] };
-        Self::User { session_id: "", message, parent_tool_use_id: None, uuid }
+        Self::User { session_id: "", message, parent_tool_use_id: None, uuid, priority: "later" }
     }
 
     /// The line, without its newline.
@@ -289,7 +297,7 @@ mod tests {
     fn a_prompt_is_one_text_block_on_one_line() {
         assert_eq!(
             line(&HostMessage::prompt("a\nb", Uuid::nil())),
-            r#"{"type":"user","session_id":"","message":{"role":"user","content":[{"type":"text","text":"a\nb"}]},"parent_tool_use_id":null,"uuid":"00000000-0000-0000-0000-000000000000"}"#
+            r#"{"type":"user","session_id":"","message":{"role":"user","content":[{"type":"text","text":"a\nb"}]},"parent_tool_use_id":null,"uuid":"00000000-0000-0000-0000-000000000000","priority":"later"}"#
         );
     }
 

@@ -16,11 +16,12 @@ use uuid::Uuid;
 use crate::asks::{Asks, Consequence};
 use crate::control::Requests;
 use crate::mapping::Mapper;
+use crate::options;
 use crate::prompt;
 use crate::pump::Pump;
 use crate::stats::Counters;
 use crate::transcript::Transcripts;
-use crate::wire::{HostMessage, HostRequest};
+use crate::wire::{HostMessage, HostRequest, LiveSettings};
 
 /// Events that may wait for the engine. A full queue holds the agent back; it is never dropped while the connection
 /// is wanted.
@@ -34,6 +35,8 @@ pub(crate) struct ClaudeConnection {
     shared: Arc<Shared>,
     lines: mpsc::Sender<Outgoing>,
     handle: ProcessHandle,
+    /// Whether the model that it was started with is one of its maker's.
+    is_of_its_maker: bool,
     tasks: TaskTracker,
     hurry: CancellationToken,
     _hurry_on_drop: DropGuard,
@@ -103,7 +106,8 @@ impl ClaudeConnection {
         tasks.spawn(pump.run(hurry.clone(), gone.drop_guard()));
         tasks.close();
         let _hurry_on_drop = hurry.clone().drop_guard();
-        (Self { shared, lines, handle, tasks, hurry, _hurry_on_drop }, events)
+        let is_of_its_maker = options::is_of_its_maker(&spec.model);
+        (Self { shared, lines, handle, is_of_its_maker, tasks, hurry, _hurry_on_drop }, events)
     }
 
     /// Asks the agent and waits for its answer, or for its end.
@@ -197,7 +201,23 @@ impl Connection for ClaudeConnection {
                 PolicyChange::PermissionMode(mode) => {
                     self.request(HostRequest::SetPermissionMode { mode }).await.map(drop)
                 }
-                PolicyChange::Model(_) | PolicyChange::Effort(_) | PolicyChange::ThinkingBudget(_) => {
+                PolicyChange::Model(model) if self.is_of_its_maker && options::is_of_its_maker(&model) => {
+                    self.shared.mapper().model_changes(true);
+                    let answer = self.request(HostRequest::SetModel { model }).await;
+                    // The agent repeats the change before it answers.
+                    self.shared.mapper().model_changes(false);
+                    answer.map(drop)
+                }
+                PolicyChange::ThinkingBudget(max_thinking_tokens) => {
+                    self.request(HostRequest::SetMaxThinkingTokens { max_thinking_tokens }).await.map(drop)
+                }
+                PolicyChange::Effort(Some(effort_level)) => {
+                    let settings = LiveSettings { effort_level };
+                    self.request(HostRequest::ApplyFlagSettings { settings }).await.map(drop)
+                }
+                // Models of other makers are part of the agent's environment, for its small jobs. And the older build
+                // keeps the effort that it was told last, when it is told none.
+                PolicyChange::Model(_) | PolicyChange::Effort(None) => {
                     Err(ConnectionError::Refused("it takes this at its start only".to_owned()))
                 }
             }

@@ -22,7 +22,9 @@ mod usage;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hostler_driver::{ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, Steer, SteerId, ToolOutcome, TurnCause};
+use hostler_driver::{
+    ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, Steer, SteerId, TokenUsage, ToolOutcome, TurnCause,
+};
 use uuid::Uuid;
 
 use crate::display;
@@ -38,7 +40,7 @@ use self::resume::Resume;
 use self::steering::Steering;
 use self::streamed::{Missing, Streamed, StreamedKind};
 use self::tools::Tools;
-use self::usage::TurnUsage;
+use self::usage::{Meter, TurnUsage};
 
 /// Said when a stream was cut and the agent begins its answer again.
 pub const CUT_NOTICE: &str = "The connection to the model was cut; the agent starts its answer again.";
@@ -55,6 +57,9 @@ pub struct Mapper {
     steering: Steering,
     /// The model's answer that is being told.
     answer: Option<String>,
+    meter: Meter,
+    /// Changes of the model that the agent was told and will repeat as a command's output.
+    model_changes: u32,
     causes: Causes,
     compaction: Compaction,
     background: Background,
@@ -124,6 +129,18 @@ impl Mapper {
     /// Whether something goes on in the background under this id.
     pub fn runs_in_background(&self, id: &str) -> bool {
         self.background.runs(id)
+    }
+
+    /// We begin or end to tell the agent of another model. It repeats that as the output of a command nobody gave.
+    pub fn model_changes(&mut self, begins: bool) {
+        self.model_changes = match begins {
+            true => self.model_changes.saturating_add(1),
+            false => self.model_changes.saturating_sub(1),
+        };
+    }
+
+    fn is_model_change(&self, output: &str) -> bool {
+        self.model_changes > 0 && output.starts_with("Set model to")
     }
 
     /// We refused a call: its result will be a denial.
@@ -198,9 +215,11 @@ impl Mapper {
                 }
             }
             StreamEvent::MessageDelta { usage } => {
-                let turn = self.turn(out);
-                turn.usage.message_counted(*usage);
-                out.push(DriverEvent::Usage(turn.usage.so_far()));
+                self.turn(out).usage.message_counted(*usage);
+                if let Some(turn) = &self.turn {
+                    let context = self.meter.context(&turn.usage);
+                    out.push(DriverEvent::Usage(TokenUsage { context, ..turn.usage.so_far() }));
+                }
             }
             StreamEvent::BlockStop { .. } | StreamEvent::MessageStop | StreamEvent::Ping => {}
         }
@@ -282,7 +301,8 @@ impl Mapper {
         }
         match &message.content {
             Content::Plain(text) => {
-                let output = local_command_output(text).filter(|output| !self.compaction.says_the_same(output));
+                let repeated = |output: &&str| self.compaction.says_the_same(output) || self.is_model_change(output);
+                let output = local_command_output(text).filter(|output| !repeated(output));
                 if let Some(output) = output {
                     self.notice(output, out);
                 }
@@ -311,7 +331,11 @@ impl Mapper {
                 out.push(retrying(retry));
             }
             SystemMessage::CompactBoundary(boundary) => {
-                self.compacted(|compaction| compaction.finished(&boundary.compact_metadata), out);
+                let facts = &boundary.compact_metadata;
+                self.compacted(|compaction| compaction.finished(facts), out);
+                if let Some(turn) = &mut self.turn {
+                    self.meter.shortened(&mut turn.usage, facts.post_tokens);
+                }
             }
             SystemMessage::Status(status) => {
                 match status.status.as_deref() {
@@ -379,7 +403,8 @@ impl Mapper {
         out.extend(self.tools.finish_all("The turn ended before the call was finished."));
         out.extend(self.compaction.turn_ended());
         let turn = self.turn.take().unwrap_or_default();
-        out.push(DriverEvent::Usage(turn.usage.at_the_end(result)));
+        let (context, cost) = (self.meter.context(&turn.usage), self.meter.cost(result));
+        out.push(DriverEvent::Usage(TokenUsage { context, cost, ..turn.usage.at_the_end(result) }));
         self.causes.answered(result.user_message_uuids.as_deref());
         self.resume.session_named(result.session_id.as_deref());
         out.extend(self.resume.at_end());

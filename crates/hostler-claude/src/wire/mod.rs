@@ -17,7 +17,7 @@ pub use control::{ControlAnswer, ControlAsk, ControlBody, Elicitation, ToolAsk};
 pub use inbound::{NamedMessage, WireError, WireMessage};
 pub use message::{AssistantMessage, Block, Content, SYNTHETIC, ToolResultMeta, UserMessage};
 pub use outbound::{
-    ControlReply, HostMessage, HostRequest, POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE, Verdict,
+    ControlReply, HostMessage, HostRequest, LiveSettings, POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE, Verdict,
 };
 pub use outcome::{ModelUse, PermissionDenial, TurnResult};
 pub use stream::{BlockDelta, BlockStart, StreamEvent, StreamLine, Tokens};

@@ -74,11 +74,34 @@ pub enum HostRequest {
         /// What.
         task_id: String,
     },
+    /// Use another model from now on.
+    SetModel {
+        /// Which. Without one the agent would choose its own.
+        model: String,
+    },
+    /// Think more or less from now on.
+    SetMaxThinkingTokens {
+        /// How much; `null` is the agent's own choice.
+        max_thinking_tokens: Option<u32>,
+    },
+    /// Change settings. They are merged with those of the command line, so that what these pin stays.
+    ApplyFlagSettings {
+        /// The change.
+        settings: LiveSettings,
+    },
     /// Ask differently from now on.
     SetPermissionMode {
         /// How.
         mode: String,
     },
+}
+
+/// Settings that can change while the agent lives.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiveSettings {
+    /// How hard the model is to think.
+    pub effort_level: String,
 }
 
 /// Hooks by event.

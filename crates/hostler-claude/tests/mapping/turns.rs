@@ -135,6 +135,51 @@ fn the_older_build_is_woken_by_the_notification_before_its_turn() {
 }
 
 #[test]
+fn usage_says_how_full_the_context_is_and_what_the_turn_cost() {
+    let delta =
+        |tokens: &str| format!(r#"{{"type":"stream_event","event":{{"type":"message_delta","usage":{tokens}}}}}"#);
+    let counted = delta(r#"{"output_tokens":25,"cache_read_input_tokens":1000,"cache_creation_input_tokens":10}"#);
+    let result = |fields: &str| SUCCESS.replace(r#""is_error""#, &format!(r#"{fields},"is_error""#));
+    let mut mapper = Mapper::default();
+    let mut usage = |lines: &[&str]| {
+        let mut last = None;
+        for line in lines {
+            for event in mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()) {
+                if let DriverEvent::Usage(usage) = event {
+                    last = Some((usage.context, usage.cost));
+                }
+            }
+        }
+        last.unwrap()
+    };
+    assert_eq!(usage(&[INIT, START, &counted]), (Some(1135), None), "100 and 25, and what was cached");
+    assert_eq!(usage(&[START, &result(r#""total_cost_usd":0.5"#)]), (Some(101), Some(0.5)), "the latest answer counts");
+    assert_eq!(usage(&[INIT, &result(r#""total_cost_usd":0.75"#)]), (Some(101), Some(0.25)), "without an answer");
+    let told =
+        result(r#""total_cost_usd":9,"model_usage_since_last_result":{"m":{"costUSD":0.5},"n":{"costUSD":0.25}}"#);
+    assert_eq!(usage(&[INIT, &told]), (Some(101), Some(0.75)), "what the agent says itself");
+    assert_eq!(usage(&[INIT, &result(r#""total_cost_usd":0.125"#)]).1, Some(0.125), "after it was cleared");
+    let boundary =
+        r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":125,"post_tokens":14}}"#;
+    assert_eq!(usage(&[INIT, START, boundary, SUCCESS]), (Some(14), None));
+}
+
+#[test]
+fn a_change_of_the_model_is_no_turn_and_no_notice() {
+    let told = r#"{"type":"user","message":{"content":"<local-command-stdout>Set model to x</local-command-stdout>"},"isReplay":true}"#;
+    let mut mapper = Mapper::default();
+    mapper.model_changes(true);
+    assert_eq!(replay(&mut mapper, &[told]), [""; 0], "outside of a turn");
+    assert_eq!(replay(&mut mapper, &[INIT, told]), ["began unasked"], "within one");
+    mapper.model_changes(false);
+    let typed = mapper.on_message(&WireMessage::parse(told.as_bytes()).unwrap());
+    assert!(
+        matches!(&typed[..], [DriverEvent::Notice(text)] if text == "Set model to x"),
+        "what a person typed is shown"
+    );
+}
+
+#[test]
 fn a_task_that_somebody_stopped_wakes_nobody() {
     let mut mapper = Mapper::default();
     let background = [started("b", "local_bash", None), left(r#"{"backgroundTaskId":"b"}"#)];

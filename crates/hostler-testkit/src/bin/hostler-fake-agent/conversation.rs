@@ -80,26 +80,31 @@ impl Conversation {
                         return Ok(code);
                     }
                 }
-                Order::Request { id, subtype } => self.request(&id, &subtype)?,
+                Order::Request { id, subtype, body } => self.request(&id, &subtype, &body)?,
                 Order::Answer { .. } | Order::Other => {}
             }
         }
     }
 
-    fn request(&mut self, id: &str, subtype: &str) -> Result<()> {
+    fn request(&mut self, id: &str, subtype: &str, body: &Value) -> Result<()> {
         match subtype {
             "initialize" => {
-                let mut body = json!({"commands": [], "models": [], "pid": std::process::id()});
+                let mut answer = json!({"commands": [], "models": [], "pid": std::process::id()});
                 if let Some(version) = self.version {
-                    body["claude_code_version"] = json!(version);
+                    answer["claude_code_version"] = json!(version);
                 }
-                wire::answer(id, &body)
+                wire::answer(id, &answer)
             }
             "interrupt" if self.stubborn => Ok(()),
             "interrupt" => wire::answer(id, &json!({})),
-            "set_permission_mode" | "set_model" | "set_max_thinking_tokens" | "apply_flag_settings" => {
+            "set_model" => {
+                self.model = text(&body["model"]);
+                let told = format!("<local-command-stdout>Set model to {}</local-command-stdout>", self.model);
+                self.user(&json!(told))?;
                 wire::answer(id, &json!({}))
             }
+            "apply_flag_settings" if body["settings"]["effortLevel"] == "bogus" => wire::refuse(id, "no such effort"),
+            "set_permission_mode" | "set_max_thinking_tokens" | "apply_flag_settings" => wire::answer(id, &json!({})),
             "stop_task" => {
                 wire::answer(id, &json!({}))?;
                 self.background_stops()
@@ -237,8 +242,8 @@ impl Conversation {
                 }
                 Waited::Closed if self.stubborn => std::thread::sleep(pause),
                 Waited::Closed => return Ok(Flow::Exit(ExitCode::SUCCESS)),
-                Waited::Order(Order::Request { id, subtype }) => {
-                    self.request(&id, &subtype)?;
+                Waited::Order(Order::Request { id, subtype, body }) => {
+                    self.request(&id, &subtype, &body)?;
                     if subtype == "interrupt" && !self.stubborn {
                         return Ok(Flow::Interrupted);
                     }
@@ -256,7 +261,7 @@ impl Conversation {
         while let Some(order) = self.input.next()? {
             match order {
                 Order::Answer { id: answered, body } if answered == id => return Ok(Some(body)),
-                Order::Request { id, subtype } => self.request(&id, &subtype)?,
+                Order::Request { id, subtype, body } => self.request(&id, &subtype, &body)?,
                 Order::Prompt { .. } | Order::Answer { .. } | Order::Other => {}
             }
         }

@@ -12,25 +12,23 @@ mod background;
 mod causes;
 mod compaction;
 mod edit;
+mod host;
 mod outcome;
 mod resume;
 mod steering;
 mod streamed;
+mod system;
 mod tools;
 mod usage;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use hostler_driver::{
-    ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, Steer, SteerId, TokenUsage, ToolOutcome, TurnCause,
-};
-use uuid::Uuid;
+use hostler_driver::{DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome, TurnCause};
 
 use crate::display;
 use crate::wire::{
-    ApiRetry, AssistantMessage, Block, BlockDelta, BlockStart, Content, Init, StreamEvent, StreamLine, SystemMessage,
-    TurnResult, UserMessage, WireMessage,
+    AssistantMessage, Block, BlockDelta, BlockStart, Content, StreamEvent, StreamLine, TurnResult, UserMessage,
+    WireMessage,
 };
 
 use self::background::Background;
@@ -92,71 +90,6 @@ impl Mapper {
     /// A mapper for a new connection, whose agent works in this directory.
     pub fn in_directory(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), ..Self::default() }
-    }
-
-    /// A prompt was written: the next turn is (or may be) its answer.
-    pub fn prompt_sent(&mut self, id: Uuid) {
-        self.causes.prompt_sent(id);
-    }
-
-    /// Keeps a person's words until the model can be told; they come too late if nothing is going on.
-    pub fn hold(&mut self, steer: Steer) {
-        let busy = self.turn.is_some() || self.causes.are_awaited();
-        self.steering.hold(steer, busy);
-    }
-
-    /// Takes words back; `false` if they are not held.
-    pub fn take_back(&mut self, id: &SteerId) -> bool {
-        self.steering.take_back(id)
-    }
-
-    /// The words that the model is told now: whoever takes them has to tell.
-    pub fn inject(&mut self) -> Option<Steer> {
-        self.turn.as_ref()?;
-        self.steering.inject()
-    }
-
-    /// Words that came when there was no turn.
-    pub fn too_late(&mut self) -> Vec<DriverEvent> {
-        self.steering.late()
-    }
-
-    /// The agent is gone: nothing is told any more.
-    pub fn give_up(&mut self) -> Vec<DriverEvent> {
-        self.steering.give_up()
-    }
-
-    /// Whether something goes on in the background under this id.
-    pub fn runs_in_background(&self, id: &str) -> bool {
-        self.background.runs(id)
-    }
-
-    /// We begin or end to tell the agent of another model. It repeats that as the output of a command nobody gave.
-    pub fn model_changes(&mut self, begins: bool) {
-        self.model_changes = match begins {
-            true => self.model_changes.saturating_add(1),
-            false => self.model_changes.saturating_sub(1),
-        };
-    }
-
-    fn is_model_change(&self, output: &str) -> bool {
-        self.model_changes > 0 && output.starts_with("Set model to")
-    }
-
-    /// We refused a call: its result will be a denial.
-    pub fn denied(&mut self, tool_use_id: &str) {
-        self.tools.deny(tool_use_id);
-    }
-
-    /// The gate has decided on a call of the agent itself.
-    pub fn gated(&mut self, gated: Option<(String, Gate)>) -> Vec<DriverEvent> {
-        let shown = gated.filter(|(id, _)| self.tools.is_ready(id));
-        shown.map(|(id, gate)| DriverEvent::ToolGated { id, gate }).into_iter().collect()
-    }
-
-    /// The transcript of a conversation exists: it is continued by its path from now on.
-    pub fn transcript_found(&mut self, session_id: &str, path: PathBuf) {
-        self.resume.transcript_found(session_id, path);
     }
 
     /// What was skipped so far.
@@ -323,70 +256,6 @@ impl Mapper {
         }
     }
 
-    fn on_system(&mut self, message: &SystemMessage<'_>, out: &mut Events) {
-        match message {
-            SystemMessage::Init(init) => self.on_init(init, out),
-            SystemMessage::ApiRetry(retry) => {
-                self.turn(out);
-                out.push(retrying(retry));
-            }
-            SystemMessage::CompactBoundary(boundary) => {
-                let facts = &boundary.compact_metadata;
-                self.compacted(|compaction| compaction.finished(facts), out);
-                if let Some(turn) = &mut self.turn {
-                    self.meter.shortened(&mut turn.usage, facts.post_tokens);
-                }
-            }
-            SystemMessage::Status(status) => {
-                match status.status.as_deref() {
-                    Some("requesting") => self.causes.on_request(),
-                    Some("compacting") => {
-                        self.turn(out);
-                        out.extend(self.compaction.started());
-                    }
-                    _ => {}
-                }
-                if let Some(reason) = status.compaction_failed() {
-                    self.compacted(|compaction| compaction.failed(reason), out);
-                }
-            }
-            SystemMessage::TaskStarted(started) => out.extend(self.background.started(started)),
-            SystemMessage::TaskUpdated(update) => out.extend(self.background.updated(update)),
-            SystemMessage::BackgroundTasks(list) => out.extend(self.background.listed(list)),
-            SystemMessage::TaskNotification(over) => {
-                let (event, reason) = self.background.notified(over);
-                out.extend(event);
-                if let Some(reason) = reason {
-                    self.causes.announce(reason, self.turn.is_some());
-                }
-            }
-            SystemMessage::Informational { content: Some(content) } => self.notice(content, out),
-            SystemMessage::PermissionDenied { tool_use_id: Some(id) } => self.tools.deny(id),
-            SystemMessage::Informational { .. } | SystemMessage::PermissionDenied { .. } | SystemMessage::Named(_) => {}
-        }
-    }
-
-    /// A compaction is over: that is something to show, also where the turn shows nothing else.
-    fn compacted(&mut self, how: impl FnOnce(&mut Compaction) -> Events, out: &mut Events) {
-        let turn = self.turn(out);
-        turn.produced = true;
-        let events = how(&mut self.compaction);
-        out.extend(events);
-    }
-
-    fn on_init(&mut self, init: &Init<'_>, out: &mut Events) {
-        if self.turn.is_none() {
-            let cause = self.causes.begin(Some(init));
-            self.begin(cause, out);
-        }
-        self.causes.answered(init.user_message_uuids.as_deref());
-        self.resume.session_named(init.session_id.as_deref());
-        out.extend(self.resume.at_beginning());
-        if let Some(turn) = &mut self.turn {
-            turn.usage.answered_by(init.model.as_deref());
-        }
-    }
-
     fn on_result(&mut self, result: &TurnResult<'_>, out: &mut Events) {
         let produced = self.turn(out).produced;
         // Some local commands answer in the result alone.
@@ -481,16 +350,6 @@ impl Mapper {
             turn.produced = true;
             out.push(DriverEvent::Notice(text.to_owned()));
         }
-    }
-}
-
-fn retrying(retry: &ApiRetry) -> DriverEvent {
-    DriverEvent::Retrying {
-        attempt: retry.attempt,
-        max: retry.max_retries,
-        delay: Duration::try_from_secs_f64(retry.retry_delay_ms / 1000.0).unwrap_or_default(),
-        status: retry.error_status,
-        category: retry.error_status.map_or(ApiErrorCategory::Network, ApiErrorCategory::from_status),
     }
 }
 

@@ -59,11 +59,19 @@ pub(crate) struct Consequence {
 }
 
 impl Asks {
-    /// The agent asks something.
-    pub(crate) fn consider(&mut self, ask: &ControlAsk<'_>, gatekeeper: &dyn Gatekeeper) -> Consequence {
+    /// The agent asks something. A hook's answer carries words for the model, where there are any.
+    pub(crate) fn consider(
+        &mut self,
+        ask: &ControlAsk<'_>,
+        gatekeeper: &dyn Gatekeeper,
+        words: Option<&str>,
+    ) -> Consequence {
         let id = &*ask.request_id;
         match &ask.body {
-            ControlBody::PreToolUse { ask, .. } => in_hook(id, ask, gatekeeper),
+            ControlBody::PreToolUse { ask, .. } => in_hook(id, ask, gatekeeper, words),
+            ControlBody::PostToolUse { event, .. } => {
+                Consequence { line: success(id, Verdict::after(event, words)), ..Consequence::default() }
+            }
             ControlBody::CanUseTool(ask) => self.permission(id, ask, gatekeeper),
             ControlBody::UnreadableTool { tool_use_id, hook } => {
                 let verdict = if *hook { Verdict::deny_in_hook(UNREADABLE) } else { Verdict::deny(UNREADABLE) };
@@ -194,12 +202,13 @@ fn decide(ask: &ToolAsk<'_>, gatekeeper: &dyn Gatekeeper) -> Gate {
     }
 }
 
-fn in_hook(id: &str, ask: &ToolAsk<'_>, gatekeeper: &dyn Gatekeeper) -> Consequence {
+fn in_hook(id: &str, ask: &ToolAsk<'_>, gatekeeper: &dyn Gatekeeper, words: Option<&str>) -> Consequence {
     let gate = decide(ask, gatekeeper);
+    let answer = |verdict: Verdict<'_>| Consequence { line: success(id, verdict), ..Consequence::default() };
     let mut consequence = match &gate {
-        Gate::Allow => Consequence { line: success(id, Verdict::allow_in_hook()), ..Consequence::default() },
-        Gate::Ask => Consequence { line: success(id, Verdict::ask_in_hook()), ..Consequence::default() },
-        Gate::Deny(reason) => refused(id, Some(&ask.tool_use_id), Verdict::deny_in_hook(reason)),
+        Gate::Allow => answer(Verdict::allow_in_hook().telling(words)),
+        Gate::Ask => answer(Verdict::ask_in_hook().telling(words)),
+        Gate::Deny(reason) => refused(id, Some(&ask.tool_use_id), Verdict::deny_in_hook(reason).telling(words)),
     };
     if ask.agent_id.is_none() {
         consequence.gated = Some((ask.tool_use_id.to_string(), gate));

@@ -8,7 +8,7 @@ use hostler_driver::{
 };
 use hostler_process::{AgentProcess, AgentStdin, ProcessHandle};
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -16,11 +16,12 @@ use uuid::Uuid;
 use crate::asks::{Asks, Consequence};
 use crate::control::Requests;
 use crate::mapping::Mapper;
+use crate::options;
 use crate::prompt;
 use crate::pump::Pump;
 use crate::stats::Counters;
 use crate::transcript::Transcripts;
-use crate::wire::{HostMessage, HostRequest};
+use crate::wire::{HostMessage, HostRequest, LiveSettings};
 
 /// Events that may wait for the engine. A full queue holds the agent back; it is never dropped while the connection
 /// is wanted.
@@ -34,6 +35,8 @@ pub(crate) struct ClaudeConnection {
     shared: Arc<Shared>,
     lines: mpsc::Sender<Outgoing>,
     handle: ProcessHandle,
+    /// Whether the model that it was started with is one of its maker's.
+    is_of_its_maker: bool,
     tasks: TaskTracker,
     hurry: CancellationToken,
     _hurry_on_drop: DropGuard,
@@ -45,8 +48,8 @@ pub(crate) struct Shared {
     pub(crate) requests: Requests,
     asks: Mutex<Asks>,
     mapper: Mutex<Mapper>,
-    /// Words for the agent that it was not told yet.
-    steer: Mutex<Option<Steer>>,
+    /// Words came that no turn can take: the pump has to say so.
+    pub(crate) too_late: Notify,
     /// How the process ended.
     pub(crate) ended: OnceLock<String>,
 }
@@ -55,11 +58,6 @@ impl Shared {
     /// Never held across an await.
     pub(crate) fn asks(&self) -> std::sync::MutexGuard<'_, Asks> {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Never held across an await.
-    pub(crate) fn steer(&self) -> std::sync::MutexGuard<'_, Option<Steer>> {
-        self.steer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Never held across an await.
@@ -108,7 +106,8 @@ impl ClaudeConnection {
         tasks.spawn(pump.run(hurry.clone(), gone.drop_guard()));
         tasks.close();
         let _hurry_on_drop = hurry.clone().drop_guard();
-        (Self { shared, lines, handle, tasks, hurry, _hurry_on_drop }, events)
+        let is_of_its_maker = options::is_of_its_maker(&spec.model);
+        (Self { shared, lines, handle, is_of_its_maker, tasks, hurry, _hurry_on_drop }, events)
     }
 
     /// Asks the agent and waits for its answer, or for its end.
@@ -187,11 +186,13 @@ impl Connection for ClaudeConnection {
     }
 
     fn steer(&self, steer: Steer) {
-        *self.shared.steer() = Some(steer);
+        // One lock decides between told, given up and too late: the mapper's, which also sees turns end.
+        self.shared.mapper().hold(steer);
+        self.shared.too_late.notify_one();
     }
 
     fn unsteer(&self, id: &SteerId) -> bool {
-        self.shared.steer().take_if(|held| held.id == *id).is_some()
+        self.shared.mapper().take_back(id)
     }
 
     fn apply(&self, change: PolicyChange) -> BoxFuture<'_, Result<(), ConnectionError>> {
@@ -200,7 +201,23 @@ impl Connection for ClaudeConnection {
                 PolicyChange::PermissionMode(mode) => {
                     self.request(HostRequest::SetPermissionMode { mode }).await.map(drop)
                 }
-                PolicyChange::Model(_) | PolicyChange::Effort(_) | PolicyChange::ThinkingBudget(_) => {
+                PolicyChange::Model(model) if self.is_of_its_maker && options::is_of_its_maker(&model) => {
+                    self.shared.mapper().model_changes(true);
+                    let answer = self.request(HostRequest::SetModel { model }).await;
+                    // The agent repeats the change before it answers.
+                    self.shared.mapper().model_changes(false);
+                    answer.map(drop)
+                }
+                PolicyChange::ThinkingBudget(max_thinking_tokens) => {
+                    self.request(HostRequest::SetMaxThinkingTokens { max_thinking_tokens }).await.map(drop)
+                }
+                PolicyChange::Effort(Some(effort_level)) => {
+                    let settings = LiveSettings { effort_level };
+                    self.request(HostRequest::ApplyFlagSettings { settings }).await.map(drop)
+                }
+                // Models of other makers are part of the agent's environment, for its small jobs. And the older build
+                // keeps the effort that it was told last, when it is told none.
+                PolicyChange::Model(_) | PolicyChange::Effort(None) => {
                     Err(ConnectionError::Refused("it takes this at its start only".to_owned()))
                 }
             }
@@ -208,8 +225,17 @@ impl Connection for ClaudeConnection {
         .boxed()
     }
 
-    fn stop_task(&self, _: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
-        async { Err(ConnectionError::NotOpen) }.boxed()
+    fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
+        // Some builds accept any id.
+        let runs = self.shared.mapper().runs_in_background(id);
+        let task_id = id.to_owned();
+        async move {
+            match runs {
+                true => self.request(HostRequest::StopTask { task_id }).await.map(drop),
+                false => Err(ConnectionError::NotOpen),
+            }
+        }
+        .boxed()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

@@ -60,7 +60,19 @@ pub(crate) fn arguments(identity: &Identity, spec: &OpenSpec) -> Result<Vec<OsSt
     if !spec.web_search {
         arguments.push("--disallowedTools=WebSearch".to_owned());
     }
-    Ok(arguments.into_iter().map(OsString::from).collect())
+    arguments.extend(spec.effort.as_ref().map(|effort| format!("--effort={effort}")));
+    arguments.extend(spec.thinking_budget.map(|tokens| format!("--max-thinking-tokens={tokens}")));
+    let directories = spec.more_directories.iter().map(|directory| {
+        let mut argument = OsString::from("--add-dir=");
+        argument.push(directory);
+        argument
+    });
+    Ok(arguments.into_iter().map(OsString::from).chain(directories).collect())
+}
+
+/// Whether a model is one of the agent's maker. For others the environment says which models do the small jobs.
+pub(crate) fn is_of_its_maker(model: &str) -> bool {
+    model.starts_with("claude-")
 }
 
 /// The agent's environment: the host's without what must not be seen, then what the configuration adds, then ours.
@@ -106,7 +118,7 @@ pub(crate) fn environment(
     ] {
         environment.set(name, value);
     }
-    if !model.starts_with("claude-") {
+    if !is_of_its_maker(model) {
         // The agent has small jobs done by small models of its own maker, which this model's provider does not have.
         for name in SMALLER_MODELS {
             environment.set(name, model);

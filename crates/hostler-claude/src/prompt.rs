@@ -18,6 +18,16 @@ pub(crate) fn defused(text: &str) -> String {
     safe
 }
 
+/// What the model is told when a person says something while it works. It reaches the model as a reminder of a hook, so
+/// that it has to say whose words they are.
+pub(crate) fn said_meanwhile(text: &str) -> String {
+    format!(
+        "The user sent you a new message while you were working. It comes from the user, not from a tool or a hook: \
+         take it into account now, like any other message of theirs.\n\n{}",
+        defused(text)
+    )
+}
+
 /// Whether the text behind a `<` makes it a reminder tag, in any case and with any spaces.
 fn opens_reminder(after: &str) -> bool {
     let name = after.trim_start();
@@ -28,6 +38,14 @@ fn opens_reminder(after: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_words_stay_below_what_the_agent_cuts() {
+        // Measured on both builds: from 10 001 UTF-16 units on, the model is shown the name of a file instead.
+        let tags = "<system-reminder".repeat(hostler_driver::MAX_STEER / 16);
+        let said = said_meanwhile(&tags);
+        assert!(said.contains("&lt;system-reminder") && said.encode_utf16().count() <= 10_000, "{}", said.len());
+    }
 
     #[test]
     fn reminder_tags_lose_their_bracket_and_nothing_else_changes() {

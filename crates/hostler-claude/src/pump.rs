@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::asks::Consequence;
 use crate::connection::{Outgoing, Shared};
 use crate::display;
+use crate::prompt;
 use crate::stats::Counters;
 use crate::transcript::{self, Stored, Transcripts};
 use crate::wire::{ControlAsk, ControlBody, SystemMessage, WireMessage};
@@ -48,6 +49,13 @@ impl Pump {
                     continue;
                 }
                 line = self.stdout.next_line() => line,
+                () = self.shared.too_late.notified() => {
+                    let events = self.shared.mapper().too_late();
+                    for event in events {
+                        self.deliver(event, &hurry).await;
+                    }
+                    continue;
+                }
             };
             match line {
                 Ok(Some(line)) => self.on_line(&line, &hurry).await,
@@ -98,7 +106,9 @@ impl Pump {
 
     /// Decides on what the agent asks; what only a person can decide is handed on.
     fn on_request(&mut self, ask: &ControlAsk<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
-        let consequence = self.shared.asks().consider(ask, &*self.gatekeeper);
+        let steer = if ask.reaches_agent() { self.shared.mapper().inject() } else { None };
+        let words = steer.as_ref().map(|steer| prompt::said_meanwhile(steer.text.expose()));
+        let consequence = self.shared.asks().consider(ask, &*self.gatekeeper, words.as_deref());
         let Consequence { line, denied, mut event, gated } = consequence;
         if let Some(DriverEvent::PermissionRequested(request)) = &mut event {
             let directory = self.transcripts.working_directory();
@@ -116,6 +126,12 @@ impl Pump {
         if !answered && !waits && !self.lines.is_closed() {
             tracing::error!("the agent does not read what it is told; it is ended");
             hurry.cancel();
+        }
+        if let Some(steer) = steer {
+            events.push(match answered {
+                true => DriverEvent::SteerInjected(steer.id),
+                false => DriverEvent::SteerUndelivered(steer.id),
+            });
         }
         events
     }
@@ -177,6 +193,10 @@ impl Pump {
         let _ = self.shared.ended.set(status.clone());
         drop(gone);
         self.shared.requests.close();
+        for event in self.shared.mapper().give_up() {
+            // Whoever does not read is told of the end alone.
+            let _ = self.events.try_send(event);
+        }
         if let Some(place) = self.last_event.take() {
             place.send(DriverEvent::Gone { status, stderr });
         }

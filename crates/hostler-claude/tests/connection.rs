@@ -5,8 +5,8 @@ mod bed;
 
 use bed::{BEARER, Bed, alive, outcome, say, text, turn, until_delta};
 use hostler_driver::{
-    ApiErrorCategory, CloseMode, ConnectionError, ConversationStart, Driver, DriverEvent, Prompt, ToolOutcome,
-    TurnCause, TurnOutcome,
+    ApiErrorCategory, BackgroundKind, CloseMode, ConnectionError, ConversationStart, Driver, DriverEvent, PolicyChange,
+    Prompt, ToolOutcome, TurnCause, TurnOutcome,
 };
 use uuid::Uuid;
 
@@ -121,6 +121,88 @@ async fn a_turn_that_nobody_asked_for_is_reported_as_such() {
     assert!(matches!(second[0], DriverEvent::TurnBegan(TurnCause::Agent(_))));
     assert_eq!(text(&second), "second");
     opened.connection.close(CloseMode::Now).await;
+}
+
+#[tokio::test]
+async fn background_work_is_told_stopped_and_answered_by_a_turn_with_a_reason() {
+    let bed = Bed::new();
+    let mut opened = bed.open().await;
+    let events = say(&mut opened, "background 3600000").await;
+    let task = events.iter().find_map(|event| match event {
+        DriverEvent::BackgroundChanged(task) => Some(task.clone()),
+        _ => None,
+    });
+    let task = task.unwrap();
+    assert_eq!((task.kind, task.description.as_str()), (BackgroundKind::Shell, "the fake job"));
+    assert!(matches!(opened.connection.stop_task("another").await, Err(ConnectionError::NotOpen)));
+    opened.connection.stop_task(&task.id).await.unwrap();
+    assert!(matches!(opened.events.recv().await, Some(DriverEvent::BackgroundEnded { id }) if id == task.id));
+    assert!(matches!(opened.connection.stop_task(&task.id).await, Err(ConnectionError::NotOpen)));
+
+    say(&mut opened, "background 1").await;
+    let events = turn(&mut opened).await;
+    assert!(matches!(&events[0], DriverEvent::BackgroundEnded { .. }), "{events:?}");
+    let reason = "Background command \"the fake job\" completed (exit code 0)";
+    assert!(matches!(&events[1], DriverEvent::TurnBegan(TurnCause::Agent(why)) if why == reason), "{events:?}");
+    assert_eq!(text(&events), "it is over");
+    opened.connection.close(CloseMode::Now).await;
+}
+
+#[tokio::test]
+async fn a_compaction_is_told_without_its_summary() {
+    let bed = Bed::new();
+    let mut opened = bed.open().await;
+    let events = say(&mut opened, "compact").await;
+    assert!(matches!(
+        &events[2..],
+        [DriverEvent::CompactionStarted, DriverEvent::CompactionFinished { before: Some(900), after: Some(90) }, ..]
+    ));
+    assert_eq!(text(&events), "");
+    assert!(!events.iter().any(|event| matches!(event, DriverEvent::Notice(_))), "{events:?}");
+    assert_eq!(*outcome(&events), TurnOutcome::Completed { empty: false });
+    opened.connection.close(CloseMode::Now).await;
+}
+
+#[tokio::test]
+async fn policies_change_while_the_agent_lives_where_it_can_take_them() {
+    let bed = Bed::new();
+    let mut spec = bed.spec(ConversationStart::New(Uuid::new_v4()));
+    spec.model = "claude-one".to_owned();
+    let mut opened = bed.driver().open(spec).await.unwrap();
+    let connection = &opened.connection;
+    connection.apply(PolicyChange::Model("claude-two".to_owned())).await.unwrap();
+    connection.apply(PolicyChange::ThinkingBudget(Some(4000))).await.unwrap();
+    connection.apply(PolicyChange::ThinkingBudget(None)).await.unwrap();
+    connection.apply(PolicyChange::Effort(Some("low".to_owned()))).await.unwrap();
+    connection.apply(PolicyChange::PermissionMode("plan".to_owned())).await.unwrap();
+    for change in [
+        PolicyChange::Effort(Some("bogus".to_owned())),
+        PolicyChange::Effort(None),
+        PolicyChange::Model("gpt-5".to_owned()),
+    ] {
+        let refused = connection.apply(change.clone()).await;
+        assert!(matches!(refused, Err(ConnectionError::Refused(_))), "{change:?}: {refused:?}");
+    }
+    let events = say(&mut opened, "which model?").await;
+    assert!(matches!(events[0], DriverEvent::TurnBegan(TurnCause::Prompt)), "the change itself was no turn");
+    let answered_by = |event: &DriverEvent| matches!(event, DriverEvent::Usage(usage) if usage.model.as_deref() == Some("claude-two"));
+    assert!(events.iter().any(answered_by), "{events:?}");
+    opened.connection.close(CloseMode::Now).await;
+    let model = opened.connection.apply(PolicyChange::Model("claude-one".to_owned())).await;
+    assert!(matches!(model, Err(ConnectionError::Gone(_))), "{model:?}");
+}
+
+#[tokio::test]
+async fn an_agent_that_vanishes_or_ignores_us_is_gone_in_the_end() {
+    let bed = Bed::new();
+    let mut opened = bed.open().await;
+    let events = say(&mut opened, "vanish").await;
+    assert!(matches!(events.last(), Some(DriverEvent::Gone { status, .. }) if status == "exit code 0"));
+
+    let mut opened = bed.open().await;
+    say(&mut opened, "stubborn pause 1 deltas 3").await;
+    opened.connection.close(CloseMode::Graceful).await;
+    assert!(matches!(opened.events.recv().await, Some(DriverEvent::Gone { .. })));
 }
 
 #[tokio::test]

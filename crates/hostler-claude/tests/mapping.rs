@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "mapping/turns.rs"]
+mod turns;
 
 use common::OrderCheck;
 use hostler_claude::mapping::Mapper;
 use hostler_claude::wire::WireMessage;
-use hostler_driver::DriverEvent;
+use hostler_driver::{DriverEvent, TurnCause};
 use uuid::Uuid;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"S","model":"m"}"#;
@@ -48,7 +50,7 @@ fn replay(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
     shown
 }
 
-/// One prompt, then these lines; the turn's beginning and its first token are taken for granted.
+/// One prompt, then these lines; the turn's beginning, its first token and the answers' beginnings are taken for granted.
 fn turn(lines: &[&str]) -> Vec<String> {
     let mut mapper = Mapper::default();
     mapper.prompt_sent(Uuid::nil());
@@ -57,13 +59,14 @@ fn turn(lines: &[&str]) -> Vec<String> {
     all.extend(lines);
     let mut shown = replay(&mut mapper, &all);
     assert_eq!(shown.drain(..2).collect::<Vec<_>>(), ["began", "resume /t/S.jsonl"]);
+    shown.retain(|event| event != "message");
     shown
 }
 
 fn show(event: &DriverEvent) -> String {
     match event {
-        DriverEvent::TurnBegan(hostler_driver::TurnCause::Prompt) => "began".to_owned(),
-        DriverEvent::TurnBegan(hostler_driver::TurnCause::Agent(_)) => "began unasked".to_owned(),
+        DriverEvent::TurnBegan(TurnCause::Prompt) => "began".to_owned(),
+        DriverEvent::TurnBegan(TurnCause::Agent(_)) => "began unasked".to_owned(),
         DriverEvent::PartStarted { part, kind } => format!("part {} {kind:?}", part.0),
         DriverEvent::Delta { part, text } => format!("part {} + {text:?}", part.0),
         DriverEvent::ToolStarted { id, name, .. } => format!("tool {id} {name}"),
@@ -133,6 +136,20 @@ fn an_answer_that_was_not_streamed_is_shown_from_its_whole_blocks() {
         events,
         ["part 1 Reasoning", "part 1 + \"hm\"", "part 2 Text", "part 2 + \"one\"", "part 3 Text", "part 3 + \"two\"",]
     );
+}
+
+#[test]
+fn an_answer_begins_once_whether_it_is_streamed_or_not() {
+    let answers = |lines: &[&str]| {
+        let events = replay(&mut Mapper::default(), lines);
+        events.iter().filter(|event| *event == "message").count()
+    };
+    assert_eq!(answers(&[INIT, START, TEXT, &delta("a"), &whole_text("M", "a")]), 1);
+    assert_eq!(answers(&[INIT, &whole_text("M", "a"), &whole_text("M", "b"), &whole_text("N", "c")]), 2);
+    let of_agent = whole_text("M", "Error: No messages to compact").replace("\"m\"", "\"<synthetic>\"");
+    assert_eq!(answers(&[INIT, &of_agent]), 0, "the agent's own words are no answer of the model");
+    let of_sub_agent = START.replace(r#""type":"stream_event","#, r#""type":"stream_event","parent_tool_use_id":"T","#);
+    assert_eq!(answers(&[INIT, &of_sub_agent]), 0);
 }
 
 #[test]
@@ -268,10 +285,25 @@ fn a_command_that_answers_in_its_result_alone_is_shown() {
 fn a_compaction_is_not_an_empty_success() {
     let boundary =
         r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":125,"post_tokens":14}}"#;
+    let summary = r#"{"type":"user","message":{"content":"This session is being continued"},"isSynthetic":true}"#;
     let stdout = r#"{"type":"user","message":{"content":"<local-command-stdout>Compacted </local-command-stdout>"}}"#;
-    let events = turn(&[boundary, stdout, r#"{"type":"result","subtype":"success","is_error":false,"result":""}"#]);
-    assert_eq!(events[..2], ["notice The conversation was compacted from 125 to 14 tokens.", "notice Compacted"]);
+    let events =
+        turn(&[boundary, summary, stdout, r#"{"type":"result","subtype":"success","is_error":false,"result":""}"#]);
+    assert_eq!(events[..2], ["compaction", "compacted Some(125) Some(14)"]);
+    assert!(events[2].starts_with("usage"), "the summary and the command's output are not shown: {events:?}");
     assert_eq!(events.last().unwrap(), "ended Completed { empty: false }");
+}
+
+#[test]
+fn a_compaction_begins_and_fails_once() {
+    let compacting = r#"{"type":"system","subtype":"status","status":"compacting"}"#;
+    let failed =
+        r#"{"type":"system","subtype":"status","status":null,"compact_result":"failed","compact_error":"Too long"}"#;
+    let aborted =
+        r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming"}"#;
+    assert_eq!(turn(&[compacting, compacting, failed])[..], ["compaction", "not compacted: Too long"]);
+    let given_up = "not compacted: The turn ended before the conversation was shortened.";
+    assert_eq!(turn(&[compacting, aborted])[..2], ["compaction", given_up]);
 }
 
 #[test]

@@ -132,7 +132,7 @@ pub trait Connection: Send + Sync + 'static {
     /// Holds a person's words for the agent until it can be told in the middle of its turn: at the next tool call of
     /// its own (a sub-agent's does not count). What was held before and not told is replaced. Either
     /// [`SteerInjected`](DriverEvent::SteerInjected) or [`SteerUndelivered`](DriverEvent::SteerUndelivered) follows,
-    /// unless it is taken back.
+    /// unless it is taken back: at once if no turn runs and no prompt waits for one.
     fn steer(&self, steer: Steer);
 
     /// Takes words back that are held under this id. `false` if they are not: the agent was told, or will not be.
@@ -150,6 +150,10 @@ pub trait Connection: Send + Sync + 'static {
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()>;
 }
 
+/// The longest words that an agent can be told in the middle of its turn, in UTF-16 units. Agents cut what is longer, or
+/// put it into a file; this leaves room for what a driver says around it.
+pub const MAX_STEER: usize = 8_000;
+
 /// Names a person's words that are to be folded into a running turn.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SteerId(pub String);
@@ -161,6 +165,13 @@ pub struct Steer {
     pub id: SteerId,
     /// The words.
     pub text: Prompt,
+}
+
+impl Steer {
+    /// Whether the words are short enough to be told. Longer ones are never told, only given back.
+    pub fn fits(&self) -> bool {
+        self.text.expose().encode_utf16().count() <= MAX_STEER
+    }
 }
 
 /// A rule that an agent works under, and that may change while it lives.

@@ -124,7 +124,8 @@ pub enum DriverEvent {
     ///
     /// [`MessageStarted`]: Self::MessageStarted
     SteerInjected(SteerId),
-    /// The turn is over and the model was not told: it never will be. Comes before [`TurnEnded`](Self::TurnEnded).
+    /// The turn is over and the model was not told: it never will be. Comes before [`TurnEnded`](Self::TurnEnded), or
+    /// when the words came, if the turn was over then.
     SteerUndelivered(SteerId),
     /// The agent shortens the conversation.
     CompactionStarted,

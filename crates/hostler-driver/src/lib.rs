@@ -20,8 +20,8 @@ mod tool;
 pub const MAX_STEER: usize = 9_000;
 
 pub use connection::{
-    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, OpenError, OpenErrorKind,
-    OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
+    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER, OpenError,
+    OpenErrorKind, OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
 };
 pub use event::{
     ApiErrorCategory, BackgroundKind, BackgroundTask, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome,

@@ -18,7 +18,7 @@ impl Gatekeeper for Always {
 fn asked(asks: &mut Asks, id: &str, request: &str, gate: &dyn Gatekeeper) -> Consequence {
     let line = format!(r#"{{"type":"control_request","request_id":"{id}","request":{request}}}"#);
     let WireMessage::ControlRequest(ask) = WireMessage::parse(line.as_bytes()).unwrap() else { panic!("{line}") };
-    asks.consider(&ask, gate)
+    asks.consider(&ask, gate, None)
 }
 
 fn text(line: Option<Vec<u8>>) -> String {
@@ -26,7 +26,7 @@ fn text(line: Option<Vec<u8>>) -> String {
 }
 
 const BASH: &str = r#"{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"touch x"},"tool_use_id":"t","decision_reason":"why"}"#;
-const HOOK: &str = r#"{"subtype":"hook_callback","callback_id":"pre_tool_use","tool_use_id":"t","input":{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"file_path":"x"},"tool_use_id":"t"}}"#;
+const HOOK: &str = r#"{"subtype":"hook_callback","callback_id":"PreToolUse","tool_use_id":"t","input":{"hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"file_path":"x"},"tool_use_id":"t"}}"#;
 
 #[test]
 fn a_hook_is_answered_at_once_with_what_the_gate_says() {

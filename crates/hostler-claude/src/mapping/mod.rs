@@ -8,29 +8,37 @@
 //!
 //! **Architecture Invariant:** nothing here knows of processes, request ids or files.
 
+mod background;
+mod causes;
+mod compaction;
 mod edit;
+mod host;
 mod outcome;
 mod resume;
+mod steering;
 mod streamed;
+mod system;
 mod tools;
 mod usage;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use hostler_driver::{ApiErrorCategory, DriverEvent, Gate, PartId, PartKind, ToolOutcome, TurnCause};
-use uuid::Uuid;
+use hostler_driver::{DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome, TurnCause};
 
 use crate::display;
 use crate::wire::{
-    ApiRetry, AssistantMessage, Block, BlockDelta, BlockStart, Content, Init, StreamEvent, StreamLine, SystemMessage,
-    TurnResult, UserMessage, WireMessage,
+    AssistantMessage, Block, BlockDelta, BlockStart, Content, StreamEvent, StreamLine, TurnResult, UserMessage,
+    WireMessage,
 };
 
+use self::background::Background;
+use self::causes::Causes;
+use self::compaction::Compaction;
 use self::resume::Resume;
+use self::steering::Steering;
 use self::streamed::{Missing, Streamed, StreamedKind};
 use self::tools::Tools;
-use self::usage::TurnUsage;
+use self::usage::{Meter, TurnUsage};
 
 /// Said when a stream was cut and the agent begins its answer again.
 pub const CUT_NOTICE: &str = "The connection to the model was cut; the agent starts its answer again.";
@@ -44,8 +52,15 @@ pub struct Mapper {
     streamed: Streamed,
     tools: Tools,
     resume: Resume,
-    /// Prompts that were written and that no turn has answered yet.
-    outstanding: Vec<Uuid>,
+    steering: Steering,
+    /// The model's answer that is being told.
+    answer: Option<String>,
+    meter: Meter,
+    /// Changes of the model that the agent was told and will repeat as a command's output.
+    model_changes: u32,
+    causes: Causes,
+    compaction: Compaction,
+    background: Background,
     parts: u64,
     skipped: Skipped,
 }
@@ -77,27 +92,6 @@ impl Mapper {
         Self { directory: directory.to_owned(), ..Self::default() }
     }
 
-    /// A prompt was written: the next turn is (or may be) its answer.
-    pub fn prompt_sent(&mut self, id: Uuid) {
-        self.outstanding.push(id);
-    }
-
-    /// We refused a call: its result will be a denial.
-    pub fn denied(&mut self, tool_use_id: &str) {
-        self.tools.deny(tool_use_id);
-    }
-
-    /// The gate has decided on a call of the agent itself.
-    pub fn gated(&mut self, gated: Option<(String, Gate)>) -> Vec<DriverEvent> {
-        let shown = gated.filter(|(id, _)| self.tools.is_ready(id));
-        shown.map(|(id, gate)| DriverEvent::ToolGated { id, gate }).into_iter().collect()
-    }
-
-    /// The transcript of a conversation exists: it is continued by its path from now on.
-    pub fn transcript_found(&mut self, session_id: &str, path: PathBuf) {
-        self.resume.transcript_found(session_id, path);
-    }
-
     /// What was skipped so far.
     pub fn skipped(&self) -> Skipped {
         self.skipped
@@ -115,6 +109,7 @@ impl Mapper {
             WireMessage::User(message) => self.on_user(message, &mut out),
             WireMessage::Result(result) => self.on_result(result, &mut out),
             WireMessage::System(message) => self.on_system(message, &mut out),
+            WireMessage::Lifecycle(news) => self.causes.on_lifecycle(news),
             WireMessage::Unknown { .. } => self.skipped.unknown += 1,
             WireMessage::ControlRequest(_)
             | WireMessage::ControlResponse(_)
@@ -129,6 +124,7 @@ impl Mapper {
             StreamEvent::BlockDelta { index, delta } => self.on_delta(*index, delta, out),
             StreamEvent::MessageStart { id, model, usage } => {
                 self.cut_unless(None, out);
+                self.answer_started(id, out);
                 let turn = self.turn(out);
                 turn.usage.message_started(*usage, model.as_deref());
                 self.streamed.message_started(id);
@@ -152,9 +148,11 @@ impl Mapper {
                 }
             }
             StreamEvent::MessageDelta { usage } => {
-                let turn = self.turn(out);
-                turn.usage.message_counted(*usage);
-                out.push(DriverEvent::Usage(turn.usage.so_far()));
+                self.turn(out).usage.message_counted(*usage);
+                if let Some(turn) = &self.turn {
+                    let context = self.meter.context(&turn.usage);
+                    out.push(DriverEvent::Usage(TokenUsage { context, ..turn.usage.so_far() }));
+                }
             }
             StreamEvent::BlockStop { .. } | StreamEvent::MessageStop | StreamEvent::Ping => {}
         }
@@ -197,6 +195,9 @@ impl Mapper {
 
     fn on_assistant(&mut self, message: &AssistantMessage<'_>, out: &mut Events) {
         self.cut_unless(Some(&message.id), out);
+        if !message.is_synthetic() {
+            self.answer_started(&message.id, out);
+        }
         let turn = self.turn(out);
         turn.usage.answered_by(message.model.as_deref());
         for block in &message.blocks {
@@ -233,11 +234,14 @@ impl Mapper {
         }
         match &message.content {
             Content::Plain(text) => {
-                if let Some(output) = local_command_output(text) {
+                let repeated = |output: &&str| self.compaction.says_the_same(output) || self.is_model_change(output);
+                let output = local_command_output(text).filter(|output| !repeated(output));
+                if let Some(output) = output {
                     self.notice(output, out);
                 }
             }
             Content::Blocks(blocks) => {
+                out.extend(message.tool_use_result.and_then(|result| self.background.returned(result)));
                 let mut edit = message.tool_use_result.and_then(edit::of);
                 for block in blocks {
                     if let Block::ToolResult { id, is_error, content } = block {
@@ -249,52 +253,6 @@ impl Mapper {
                     }
                 }
             }
-        }
-    }
-
-    fn on_system(&mut self, message: &SystemMessage<'_>, out: &mut Events) {
-        match message {
-            SystemMessage::Init(init) => self.on_init(init, out),
-            SystemMessage::ApiRetry(retry) => {
-                self.turn(out);
-                out.push(retrying(retry));
-            }
-            SystemMessage::CompactBoundary(boundary) => {
-                let facts = &boundary.compact_metadata;
-                let text = match (facts.pre_tokens, facts.post_tokens) {
-                    (Some(before), Some(after)) => {
-                        format!("The conversation was compacted from {before} to {after} tokens.")
-                    }
-                    _ => "The conversation was compacted.".to_owned(),
-                };
-                self.notice(&text, out);
-            }
-            SystemMessage::Status { compact_error: Some(error) } => {
-                self.notice(&format!("The conversation could not be compacted: {}", &**error), out);
-            }
-            SystemMessage::Informational { content: Some(content) } => self.notice(content, out),
-            SystemMessage::PermissionDenied { tool_use_id: Some(id) } => self.tools.deny(id),
-            SystemMessage::Status { .. }
-            | SystemMessage::Informational { .. }
-            | SystemMessage::PermissionDenied { .. }
-            | SystemMessage::Named(_) => {}
-        }
-    }
-
-    fn on_init(&mut self, init: &Init<'_>, out: &mut Events) {
-        if self.turn.is_none() {
-            let cause = match &init.user_message_uuids {
-                Some(ids) if !ids.is_empty() => TurnCause::Prompt,
-                _ if init.names_prompts() => by_itself(),
-                _ => self.guess_cause(),
-            };
-            self.begin(cause, out);
-        }
-        self.answered(init.user_message_uuids.as_deref());
-        self.resume.session_named(init.session_id.as_deref());
-        out.extend(self.resume.at_beginning());
-        if let Some(turn) = &mut self.turn {
-            turn.usage.answered_by(init.model.as_deref());
         }
     }
 
@@ -312,12 +270,16 @@ impl Mapper {
             }
         }
         out.extend(self.tools.finish_all("The turn ended before the call was finished."));
+        out.extend(self.compaction.turn_ended());
         let turn = self.turn.take().unwrap_or_default();
-        out.push(DriverEvent::Usage(turn.usage.at_the_end(result)));
-        self.answered(result.user_message_uuids.as_deref());
+        let (context, cost) = (self.meter.context(&turn.usage), self.meter.cost(result));
+        out.push(DriverEvent::Usage(TokenUsage { context, cost, ..turn.usage.at_the_end(result) }));
+        self.causes.answered(result.user_message_uuids.as_deref());
         self.resume.session_named(result.session_id.as_deref());
         out.extend(self.resume.at_end());
+        out.extend(self.steering.give_up());
         out.push(DriverEvent::TurnEnded(outcome::of(result, turn.produced)));
+        self.answer = None;
         self.streamed = Streamed::default();
         self.tools = Tools::default();
     }
@@ -325,30 +287,24 @@ impl Mapper {
     /// The running turn; begins one if the agent speaks without having said so.
     fn turn(&mut self, out: &mut Events) -> &mut Turn {
         if self.turn.is_none() {
-            let cause = self.guess_cause();
+            let cause = self.causes.begin(None);
             self.begin(cause, out);
         }
         self.turn.get_or_insert_default()
     }
 
+    /// The model answers: said once per answer, whether it is streamed or not.
+    fn answer_started(&mut self, id: &str, out: &mut Events) {
+        self.turn(out);
+        if self.answer.as_deref() != Some(id) {
+            self.answer = Some(id.to_owned());
+            out.push(DriverEvent::MessageStarted);
+        }
+    }
+
     fn begin(&mut self, cause: TurnCause, out: &mut Events) {
         self.turn = Some(Turn::default());
-        if cause == TurnCause::Prompt {
-            // The agent may merge what was written before a turn began; all of it is answered by this turn.
-            self.outstanding.clear();
-        }
         out.push(DriverEvent::TurnBegan(cause));
-    }
-
-    /// Builds that do not name the prompts of a turn: it answers whatever is outstanding.
-    fn guess_cause(&self) -> TurnCause {
-        if self.outstanding.is_empty() { by_itself() } else { TurnCause::Prompt }
-    }
-
-    fn answered(&mut self, prompts: Option<&[Uuid]>) {
-        if let Some(prompts) = prompts {
-            self.outstanding.retain(|id| !prompts.contains(id));
-        }
     }
 
     /// Says so if the answer that was being streamed is abandoned for another message.
@@ -394,21 +350,6 @@ impl Mapper {
             turn.produced = true;
             out.push(DriverEvent::Notice(text.to_owned()));
         }
-    }
-}
-
-/// The reason of a turn that no prompt asked for.
-fn by_itself() -> TurnCause {
-    TurnCause::Agent("The agent goes on by itself.".to_owned())
-}
-
-fn retrying(retry: &ApiRetry) -> DriverEvent {
-    DriverEvent::Retrying {
-        attempt: retry.attempt,
-        max: retry.max_retries,
-        delay: Duration::try_from_secs_f64(retry.retry_delay_ms / 1000.0).unwrap_or_default(),
-        status: retry.error_status,
-        category: retry.error_status.map_or(ApiErrorCategory::Network, ApiErrorCategory::from_status),
     }
 }
 

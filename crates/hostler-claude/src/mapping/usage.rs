@@ -1,9 +1,6 @@
 use hostler_driver::TokenUsage;
 
-use crate::wire::{Tokens, TurnResult};
-
-/// The model name of what the agent wrote itself.
-const SYNTHETIC: &str = "<synthetic>";
+use crate::wire::{SYNTHETIC, Tokens, TurnResult};
 
 /// Token use of the running turn. A turn may hold several answers of the model (one per round of tool calls).
 #[derive(Debug, Default)]
@@ -15,12 +12,54 @@ pub(super) struct TurnUsage {
     model: Option<String>,
 }
 
+/// What outlives a turn: how full the model's context is, and what was paid so far.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    context: Option<u64>,
+    paid: f64,
+}
+
+impl Meter {
+    /// How full the context is after the turn's latest answer, or as it was.
+    pub(super) fn context(&mut self, turn: &TurnUsage) -> Option<u64> {
+        self.context = turn.context().or(self.context);
+        self.context
+    }
+
+    /// The conversation was shortened.
+    pub(super) fn shortened(&mut self, turn: &mut TurnUsage, tokens: Option<u64>) {
+        turn.answer_is_over();
+        self.context = tokens.or(self.context);
+    }
+
+    /// What the turn cost. Where the agent does not say it, it is the growth of its total.
+    pub(super) fn cost(&mut self, result: &TurnResult<'_>) -> Option<f64> {
+        let total = result.total_cost_usd?;
+        // A conversation that was cleared begins to count again.
+        let growth = if total < self.paid { total } else { total - self.paid };
+        self.paid = total;
+        let told = result.model_usage_since_last_result.as_ref();
+        Some(told.map_or(growth, |models| models.values().filter_map(|model| model.cost).sum()))
+    }
+}
+
 impl TurnUsage {
     pub(super) fn message_started(&mut self, tokens: Tokens, model: Option<&str>) {
-        self.before = sum(&self.before, &self.current);
-        self.current = TokenUsage::default();
+        self.answer_is_over();
         self.message_counted(tokens);
         self.answered_by(model);
+    }
+
+    fn answer_is_over(&mut self) {
+        self.before = sum(&self.before, &self.current);
+        self.current = TokenUsage::default();
+    }
+
+    /// What the latest answer read and wrote is what the next one will read.
+    fn context(&self) -> Option<u64> {
+        let TokenUsage { input, output, cache_read, cache_write, .. } = self.current;
+        let tokens = [input, output, cache_read, cache_write].into_iter().fold(0, u64::saturating_add);
+        (tokens > 0).then_some(tokens)
     }
 
     pub(super) fn message_counted(&mut self, tokens: Tokens) {

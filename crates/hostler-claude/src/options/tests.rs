@@ -74,6 +74,20 @@ fn a_web_search_is_possible_where_the_provider_can_do_it() {
 }
 
 #[test]
+fn policies_and_more_directories_become_arguments() {
+    let spec = OpenSpec {
+        effort: Some("low".to_owned()),
+        thinking_budget: Some(4000),
+        more_directories: vec!["/a b".into(), "/c".into()],
+        ..spec()
+    };
+    let arguments = arguments(&Identity::New(Uuid::nil()), &spec).unwrap();
+    for argument in ["--effort=low", "--max-thinking-tokens=4000", "--add-dir=/a b", "--add-dir=/c"] {
+        assert!(arguments.contains(&argument.into()), "{argument}");
+    }
+}
+
+#[test]
 fn every_value_is_glued_to_its_flag() {
     let spec = OpenSpec { model: "--model".to_owned(), permission_mode: "-p".to_owned(), ..spec() };
     let arguments = arguments(&Identity::Resume("-x".to_owned()), &spec).unwrap();

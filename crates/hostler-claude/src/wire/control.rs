@@ -2,6 +2,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Text;
+use super::outbound::{POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE};
 
 /// A request of the agent to us. It stays open until we answer it.
 #[derive(Debug)]
@@ -24,7 +25,14 @@ pub enum ControlBody<'a> {
         /// Where the conversation is stored.
         transcript_path: Option<Text<'a>>,
     },
-    /// One of the two, in a shape that we cannot read. It must not be taken for a yes.
+    /// Our hook fires: a tool has run, or has failed.
+    PostToolUse {
+        /// Which of the two, in the agent's words; the answer must repeat it.
+        event: &'static str,
+        /// Whether a sub-agent made the call.
+        sub_agent: bool,
+    },
+    /// A request about a tool, in a shape that we cannot read. It must not be taken for a yes.
     UnreadableTool {
         /// The call, if that could be read.
         tool_use_id: Option<Text<'a>>,
@@ -113,6 +121,12 @@ struct HookInput<'a> {
     agent_id: Option<Text<'a>>,
 }
 
+impl HookInput<'_> {
+    fn is(&self, event: &str) -> bool {
+        self.hook_event_name.as_deref() == Some(event)
+    }
+}
+
 #[derive(Deserialize)]
 struct AnswerFields<'a> {
     #[serde(borrow)]
@@ -126,6 +140,15 @@ struct AnswerFields<'a> {
 }
 
 impl<'a> ControlAsk<'a> {
+    /// Whether the agent itself (not a sub-agent) is told what our answer says beside its decision.
+    pub fn reaches_agent(&self) -> bool {
+        match &self.body {
+            ControlBody::PreToolUse { ask, .. } => ask.agent_id.is_none(),
+            ControlBody::PostToolUse { sub_agent, .. } => !sub_agent,
+            _ => false,
+        }
+    }
+
     /// Never fails: a request that we cannot read must still get an answer.
     pub(super) fn parse(request_id: Text<'a>, raw: &'a RawValue) -> Self {
         let body = match serde_json::from_str::<AskFields<'a>>(raw.get()) {
@@ -177,7 +200,11 @@ fn hook<'a>(tool_use_id: Option<Text<'a>>, input: Option<&'a RawValue>) -> Contr
     let Some(input) = input.and_then(|raw| serde_json::from_str::<HookInput<'a>>(raw.get()).ok()) else {
         return ControlBody::UnreadableTool { tool_use_id, hook: true };
     };
-    let is_ours = input.hook_event_name.as_deref() == Some("PreToolUse");
+    let after = [POST_TOOL_USE, POST_TOOL_USE_FAILURE].into_iter().find(|event| input.is(event));
+    if let Some(event) = after {
+        return ControlBody::PostToolUse { event, sub_agent: input.agent_id.is_some() };
+    }
+    let is_ours = input.is(PRE_TOOL_USE);
     let tool_use_id = input.tool_use_id.or(tool_use_id);
     match (tool_use_id, input.tool_name, input.tool_input.filter(|input| is_object(input))) {
         (Some(tool_use_id), Some(tool), Some(tool_input)) if is_ours => ControlBody::PreToolUse {

@@ -2,12 +2,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::Text;
 use super::control::{ControlAnswer, ControlAsk};
 use super::message::{self, AssistantMessage, UserMessage};
 use super::outcome::TurnResult;
 use super::stream::{Event, StreamLine, StreamPayload};
 use super::system::SystemMessage;
+use super::{CommandLifecycle, Text};
 
 /// One line that Claude Code printed.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub enum WireMessage<'a> {
         /// Which one.
         request_id: Text<'a>,
     },
+    /// What became of a prompt of ours (newer builds).
+    Lifecycle(CommandLifecycle<'a>),
     /// A message that we know by name and need nothing of.
     Named(NamedMessage),
     /// A type that we do not know, or a known one in a shape that we do not know.
@@ -59,8 +61,6 @@ pub enum NamedMessage {
     PromptSuggestion,
     /// A summary of tool calls.
     ToolUseSummary,
-    /// A prompt of ours was queued, started, completed or cancelled.
-    CommandLifecycle,
     /// `/clear` began a new conversation; the next `init` names it.
     ConversationReset,
 }
@@ -157,6 +157,7 @@ impl<'a> WireMessage<'a> {
                 Some(request_id) => Self::ControlCancel { request_id },
                 None => return Ok(None),
             },
+            ("command_lifecycle", ..) => Self::Lifecycle(serde_json::from_slice(line)?),
             (kind, ..) => match NamedMessage::from_kind(kind) {
                 Some(named) => Self::Named(named),
                 None => return Ok(None),
@@ -180,7 +181,6 @@ impl NamedMessage {
             "rate_limit_event" => Self::RateLimit,
             "prompt_suggestion" => Self::PromptSuggestion,
             "tool_use_summary" => Self::ToolUseSummary,
-            "command_lifecycle" => Self::CommandLifecycle,
             "conversation_reset" => Self::ConversationReset,
             _ => return None,
         })

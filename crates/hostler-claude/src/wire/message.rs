@@ -3,6 +3,9 @@ use serde_json::value::RawValue;
 
 use super::Text;
 
+/// The model name of what the agent wrote itself.
+pub const SYNTHETIC: &str = "<synthetic>";
+
 /// An `assistant` line: usually one block of an answer, complete.
 #[derive(Debug)]
 pub struct AssistantMessage<'a> {
@@ -14,6 +17,13 @@ pub struct AssistantMessage<'a> {
     pub blocks: Vec<Block<'a>>,
     /// Whether a sub-agent said it.
     pub sub_agent: bool,
+}
+
+impl AssistantMessage<'_> {
+    /// Whether the agent wrote it itself.
+    pub fn is_synthetic(&self) -> bool {
+        self.model.as_deref() == Some(SYNTHETIC)
+    }
 }
 
 /// A `user` line: tool results, or text that the agent put there.

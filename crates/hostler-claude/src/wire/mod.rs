@@ -11,14 +11,20 @@ mod outbound;
 mod outcome;
 mod stream;
 mod system;
+mod task;
 
 pub use control::{ControlAnswer, ControlAsk, ControlBody, Elicitation, ToolAsk};
 pub use inbound::{NamedMessage, WireError, WireMessage};
-pub use message::{AssistantMessage, Block, Content, ToolResultMeta, UserMessage};
-pub use outbound::{ControlReply, HostMessage, HostRequest, PRE_TOOL_USE_HOOK, Verdict};
+pub use message::{AssistantMessage, Block, Content, SYNTHETIC, ToolResultMeta, UserMessage};
+pub use outbound::{
+    ControlReply, HostMessage, HostRequest, LiveSettings, POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE, Verdict,
+};
 pub use outcome::{ModelUse, PermissionDenial, TurnResult};
 pub use stream::{BlockDelta, BlockStart, StreamEvent, StreamLine, Tokens};
-pub use system::{ApiRetry, CompactBoundary, CompactMetadata, Init, NamedSystem, SystemMessage};
+pub use system::{ApiRetry, CompactBoundary, CompactMetadata, Init, NamedSystem, Status, SystemMessage};
+pub use task::{
+    BackgroundTasks, CommandLifecycle, LeftBehind, ListedTask, TaskNotification, TaskPatch, TaskStarted, TaskUpdated,
+};
 
 use std::borrow::Cow;
 use std::ops::Deref;

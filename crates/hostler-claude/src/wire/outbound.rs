@@ -2,8 +2,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// The callback id of our only hook.
-pub const PRE_TOOL_USE_HOOK: &str = "pre_tool_use";
+/// Our hooks, by the agent's names for their events, which are their callback ids too.
+pub const PRE_TOOL_USE: &str = "PreToolUse";
+/// The tool has run.
+pub const POST_TOOL_USE: &str = "PostToolUse";
+/// The tool has run and failed.
+pub const POST_TOOL_USE_FAILURE: &str = "PostToolUseFailure";
 
 /// A line for the agent. A malformed line would end it, so lines are made here and nowhere else.
 #[derive(Debug, Serialize)]
@@ -19,6 +23,9 @@ pub enum HostMessage<'a> {
         parent_tool_use_id: Option<()>,
         /// The id that the agent will know the prompt by. A repeated one is dropped without a word.
         uuid: Uuid,
+        /// Always `later`: a prompt that comes while a turn runs gets a turn of its own. Without it the agent folds the
+        /// prompt into the running turn if that calls a tool, and older builds do not say so.
+        priority: &'static str,
     },
     /// We ask the agent something.
     ControlRequest {
@@ -62,6 +69,26 @@ pub enum HostRequest {
     },
     /// Stop what you are doing.
     Interrupt,
+    /// End something that goes on in the background.
+    StopTask {
+        /// What.
+        task_id: String,
+    },
+    /// Use another model from now on.
+    SetModel {
+        /// Which. Without one the agent would choose its own.
+        model: String,
+    },
+    /// Think more or less from now on.
+    SetMaxThinkingTokens {
+        /// How much; `null` is the agent's own choice.
+        max_thinking_tokens: Option<u32>,
+    },
+    /// Change settings. They are merged with those of the command line, so that what these pin stays.
+    ApplyFlagSettings {
+        /// The change.
+        settings: LiveSettings,
+    },
     /// Ask differently from now on.
     SetPermissionMode {
         /// How.
@@ -69,11 +96,23 @@ pub enum HostRequest {
     },
 }
 
+/// Settings that can change while the agent lives.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiveSettings {
+    /// How hard the model is to think.
+    pub effort_level: String,
+}
+
 /// Hooks by event.
 #[derive(Debug, Serialize)]
 pub struct Hooks {
     #[serde(rename = "PreToolUse")]
     pre_tool_use: [HookMatcher; 1],
+    #[serde(rename = "PostToolUse")]
+    post_tool_use: [HookMatcher; 1],
+    #[serde(rename = "PostToolUseFailure")]
+    post_tool_use_failure: [HookMatcher; 1],
 }
 
 /// Without a matcher a hook sees every call.
@@ -131,6 +170,8 @@ pub enum Verdict<'a> {
         #[serde(rename = "hookSpecificOutput")]
         output: HookOutput<'a>,
     },
+    /// To a hook that decides nothing, with nothing to say.
+    Nothing {},
     /// To an MCP server's question.
     Elicited {
         /// `accept`, `decline` or `cancel`.
@@ -155,15 +196,20 @@ pub struct PermissionUpdate<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct HookOutput<'a> {
     hook_event_name: &'static str,
-    permission_decision: &'static str,
-    permission_decision_reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permission_decision: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permission_decision_reason: Option<&'a str>,
+    /// What the model is told beside the tool's result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    additional_context: Option<&'a str>,
 }
 
 impl<'a> HostMessage<'a> {
     /// A prompt of one text block.
     pub fn prompt(text: &'a str, uuid: Uuid) -> Self {
         let message = PromptMessage { role: "user", content: [TextBlock { kind: "text", text }] };
-        Self::User { session_id: "", message, parent_tool_use_id: None, uuid }
+        Self::User { session_id: "", message, parent_tool_use_id: None, uuid, priority: "later" }
     }
 
     /// The line, without its newline.
@@ -173,10 +219,15 @@ impl<'a> HostMessage<'a> {
 }
 
 impl HostRequest {
-    /// The handshake: a hook that sees every tool call.
+    /// The handshake: hooks that see every tool call, before and after.
     pub fn initialize() -> Self {
-        let pre_tool_use = [HookMatcher { callback_ids: [PRE_TOOL_USE_HOOK] }];
-        Self::Initialize { hooks: Hooks { pre_tool_use }, forward_subagent_text: true }
+        let hook = |event| [HookMatcher { callback_ids: [event] }];
+        let hooks = Hooks {
+            pre_tool_use: hook(PRE_TOOL_USE),
+            post_tool_use: hook(POST_TOOL_USE),
+            post_tool_use_failure: hook(POST_TOOL_USE_FAILURE),
+        };
+        Self::Initialize { hooks, forward_subagent_text: true }
     }
 }
 
@@ -212,11 +263,35 @@ impl<'a> Verdict<'a> {
         Self::hook("deny", reason)
     }
 
+    /// Answers a hook behind a call.
+    pub fn after(event: &'static str, context: Option<&'a str>) -> Self {
+        match context {
+            None => Self::Nothing {},
+            Some(context) => Self::Hook {
+                output: HookOutput {
+                    hook_event_name: event,
+                    permission_decision: None,
+                    permission_decision_reason: None,
+                    additional_context: Some(context),
+                },
+            },
+        }
+    }
+
+    /// The same decision, and the model is told something beside it.
+    pub fn telling(mut self, context: Option<&'a str>) -> Self {
+        if let Self::Hook { output } = &mut self {
+            output.additional_context = context;
+        }
+        self
+    }
+
     fn hook(decision: &'static str, reason: &'a str) -> Self {
         let output = HookOutput {
-            hook_event_name: "PreToolUse",
-            permission_decision: decision,
-            permission_decision_reason: reason,
+            hook_event_name: PRE_TOOL_USE,
+            permission_decision: Some(decision),
+            permission_decision_reason: Some(reason),
+            additional_context: None,
         };
         Self::Hook { output }
     }
@@ -233,11 +308,11 @@ mod tests {
     }
 
     #[test]
-    fn the_handshake_registers_a_hook_that_sees_every_call() {
+    fn the_handshake_registers_hooks_that_see_every_call() {
         let request = HostRequest::initialize();
         assert_eq!(
             line(&HostMessage::ControlRequest { request_id: "r1", request }),
-            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["pre_tool_use"]}]},"forwardSubagentText":true}}"#
+            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"]}],"PostToolUse":[{"hookCallbackIds":["PostToolUse"]}],"PostToolUseFailure":[{"hookCallbackIds":["PostToolUseFailure"]}]},"forwardSubagentText":true}}"#
         );
     }
 
@@ -245,7 +320,7 @@ mod tests {
     fn a_prompt_is_one_text_block_on_one_line() {
         assert_eq!(
             line(&HostMessage::prompt("a\nb", Uuid::nil())),
-            r#"{"type":"user","session_id":"","message":{"role":"user","content":[{"type":"text","text":"a\nb"}]},"parent_tool_use_id":null,"uuid":"00000000-0000-0000-0000-000000000000"}"#
+            r#"{"type":"user","session_id":"","message":{"role":"user","content":[{"type":"text","text":"a\nb"}]},"parent_tool_use_id":null,"uuid":"00000000-0000-0000-0000-000000000000","priority":"later"}"#
         );
     }
 

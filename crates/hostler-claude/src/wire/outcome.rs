@@ -32,9 +32,15 @@ pub struct TurnResult<'a> {
     /// Tokens of this turn alone.
     #[serde(default)]
     pub usage: Option<Tokens>,
-    /// Facts per model, cumulative over the process: only the context window is of use.
+    /// Facts per model, cumulative like the cost below: only the context window is of use.
     #[serde(rename = "modelUsage", default)]
     pub model_usage: Option<BTreeMap<String, ModelUse>>,
+    /// Facts per model since the last result (newer builds).
+    #[serde(default)]
+    pub model_usage_since_last_result: Option<BTreeMap<String, ModelUse>>,
+    /// What the process has cost, in US dollars; newer builds add what the conversation cost before it was resumed.
+    #[serde(default)]
+    pub total_cost_usd: Option<f64>,
     /// Calls that were refused in this turn.
     #[serde(borrow, default)]
     pub permission_denials: Option<Vec<PermissionDenial<'a>>>,
@@ -49,6 +55,9 @@ pub struct ModelUse {
     /// The size of the model's context.
     #[serde(rename = "contextWindow", default)]
     pub context_window: Option<u64>,
+    /// What it cost, in US dollars.
+    #[serde(rename = "costUSD", default)]
+    pub cost: Option<f64>,
 }
 
 /// A refused call.

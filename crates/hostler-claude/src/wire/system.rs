@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::Text;
+use super::{BackgroundTasks, TaskNotification, TaskStarted, TaskUpdated, Text};
 
 /// A `system` line.
 #[derive(Debug)]
@@ -12,11 +12,16 @@ pub enum SystemMessage<'a> {
     ApiRetry(ApiRetry),
     /// The conversation was compacted.
     CompactBoundary(CompactBoundary),
-    /// The agent compacted, or failed to.
-    Status {
-        /// Why a compaction failed.
-        compact_error: Option<Text<'a>>,
-    },
+    /// What the agent does just now.
+    Status(Status<'a>),
+    /// A sub-agent or a long command begins.
+    TaskStarted(TaskStarted<'a>),
+    /// It changed.
+    TaskUpdated(TaskUpdated<'a>),
+    /// It is over.
+    TaskNotification(TaskNotification<'a>),
+    /// What goes on in the background.
+    BackgroundTasks(BackgroundTasks<'a>),
     /// A sentence for the user.
     Informational {
         /// The sentence.
@@ -29,6 +34,31 @@ pub enum SystemMessage<'a> {
     },
     /// News that we know by name and need nothing of.
     Named(NamedSystem),
+}
+
+/// What the agent does.
+#[derive(Debug, Deserialize)]
+pub struct Status<'a> {
+    /// `requesting`, `compacting`, or nothing in particular.
+    #[serde(borrow, default)]
+    pub status: Option<Text<'a>>,
+    /// `success` or `failed`, behind a compaction.
+    #[serde(borrow, default)]
+    pub compact_result: Option<Text<'a>>,
+    /// Why a compaction failed.
+    #[serde(borrow, default)]
+    pub compact_error: Option<Text<'a>>,
+}
+
+impl Status<'_> {
+    /// Why a compaction failed, if one did.
+    pub fn compaction_failed(&self) -> Option<&str> {
+        match (&self.compact_error, self.compact_result.as_deref()) {
+            (Some(error), _) => Some(error),
+            (None, Some("failed")) => Some("The agent gave no reason."),
+            _ => None,
+        }
+    }
 }
 
 /// The beginning of a turn.
@@ -95,7 +125,6 @@ pub struct CompactMetadata {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names are the agent's own and say all that we know")]
 pub enum NamedSystem {
-    BackgroundTasksChanged,
     ControlRequestProgress,
     HookProgress,
     HookResponse,
@@ -103,10 +132,7 @@ pub enum NamedSystem {
     Notification,
     SessionStateChanged,
     SessionTitleChanged,
-    TaskNotification,
     TaskProgress,
-    TaskStarted,
-    TaskUpdated,
     ThinkingTokens,
     UiInvalidate,
 }
@@ -115,8 +141,6 @@ pub enum NamedSystem {
 struct Fields<'a> {
     #[serde(borrow)]
     subtype: Text<'a>,
-    #[serde(borrow, default)]
-    compact_error: Option<Text<'a>>,
     #[serde(borrow, default)]
     tool_use_id: Option<Text<'a>>,
 }
@@ -135,7 +159,11 @@ impl<'a> SystemMessage<'a> {
             "init" => Self::Init(serde_json::from_slice(line)?),
             "api_retry" => Self::ApiRetry(serde_json::from_slice(line)?),
             "compact_boundary" => Self::CompactBoundary(serde_json::from_slice(line)?),
-            "status" => Self::Status { compact_error: fields.compact_error },
+            "status" => Self::Status(serde_json::from_slice(line)?),
+            "task_started" => Self::TaskStarted(serde_json::from_slice(line)?),
+            "task_updated" => Self::TaskUpdated(serde_json::from_slice(line)?),
+            "task_notification" => Self::TaskNotification(serde_json::from_slice(line)?),
+            "background_tasks_changed" => Self::BackgroundTasks(serde_json::from_slice(line)?),
             "informational" => {
                 let InformationalFields { content } = serde_json::from_slice(line)?;
                 Self::Informational { content }
@@ -152,7 +180,6 @@ impl<'a> SystemMessage<'a> {
 impl NamedSystem {
     fn from_subtype(subtype: &str) -> Option<Self> {
         Some(match subtype {
-            "background_tasks_changed" => Self::BackgroundTasksChanged,
             "control_request_progress" => Self::ControlRequestProgress,
             "hook_progress" => Self::HookProgress,
             "hook_response" => Self::HookResponse,
@@ -160,10 +187,7 @@ impl NamedSystem {
             "notification" => Self::Notification,
             "session_state_changed" => Self::SessionStateChanged,
             "session_title_changed" => Self::SessionTitleChanged,
-            "task_notification" => Self::TaskNotification,
             "task_progress" => Self::TaskProgress,
-            "task_started" => Self::TaskStarted,
-            "task_updated" => Self::TaskUpdated,
             "thinking_tokens" => Self::ThinkingTokens,
             "ui_invalidate" => Self::UiInvalidate,
             _ => return None,

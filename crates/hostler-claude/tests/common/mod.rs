@@ -15,6 +15,7 @@ pub(crate) struct OrderCheck {
     pub(crate) outcomes: Vec<TurnOutcome>,
     pub(crate) tool_outcomes: HashMap<String, ToolOutcome>,
     pub(crate) notices: Vec<String>,
+    pub(crate) background: HashSet<String>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -26,7 +27,11 @@ enum Tool {
 
 impl OrderCheck {
     pub(crate) fn see(&mut self, event: &DriverEvent) {
-        assert!(self.in_turn || matches!(event, DriverEvent::TurnBegan(_)), "outside of a turn: {event:?}");
+        let anywhere = matches!(
+            event,
+            DriverEvent::TurnBegan(_) | DriverEvent::BackgroundChanged(_) | DriverEvent::BackgroundEnded { .. }
+        );
+        assert!(self.in_turn || anywhere, "outside of a turn: {event:?}");
         let usage_was_last = std::mem::take(&mut self.usage_is_last);
         match event {
             DriverEvent::TurnBegan(_) => {
@@ -67,9 +72,15 @@ impl OrderCheck {
             | DriverEvent::MessageStarted
             | DriverEvent::CompactionStarted
             | DriverEvent::CompactionFinished { .. }
-            | DriverEvent::CompactionFailed(_)
-            | DriverEvent::BackgroundChanged(_)
-            | DriverEvent::BackgroundEnded { .. } => {}
+            | DriverEvent::CompactionFailed(_) => {}
+            DriverEvent::BackgroundChanged(task) => {
+                assert!(self.background.insert(task.id.clone()), "{} was told already", task.id);
+                self.usage_is_last = usage_was_last;
+            }
+            DriverEvent::BackgroundEnded { id } => {
+                assert!(self.background.remove(id), "{id} ends without having begun");
+                self.usage_is_last = usage_was_last;
+            }
             DriverEvent::TurnEnded(outcome) => {
                 assert!(usage_was_last, "a turn ends without its usage");
                 let open: Vec<_> = self.tools.iter().filter(|(_, tool)| **tool != Tool::Finished).collect();

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Value, json};
 
+use crate::background::Background;
 use crate::input::{Input, Order, Waited};
 use crate::script::{self, Step};
 use crate::store::Store;
@@ -19,18 +20,23 @@ const PAUSE: Duration = Duration::from_millis(5);
 const HUGE: usize = 1_000_000;
 
 pub(crate) struct Conversation {
-    input: Input,
-    store: Store,
+    pub(crate) input: Input,
+    pub(crate) store: Store,
     version: Option<&'static str>,
     model: String,
-    stubborn: bool,
+    pub(crate) stubborn: bool,
+    /// Before every piece of an answer.
+    pause: Duration,
     messages: u64,
+    asked: u64,
     /// What the running answer has said so far.
     said: String,
+    /// What goes on in the background.
+    pub(crate) background: Option<Background>,
 }
 
 /// How a turn went on.
-enum Flow {
+pub(crate) enum Flow {
     Goes,
     Interrupted,
     Exit(ExitCode),
@@ -40,35 +46,69 @@ impl Conversation {
     pub(crate) fn new(input: Input, store: Store, version: Option<&'static str>) -> Self {
         let model = std::env::args().find_map(|argument| argument.strip_prefix("--model=").map(str::to_owned));
         let model = model.unwrap_or_else(|| "fake".to_owned());
-        Self { input, store, version, model, stubborn: false, messages: 0, said: String::new() }
+        Self {
+            input,
+            store,
+            version,
+            model,
+            stubborn: false,
+            pause: Duration::ZERO,
+            messages: 0,
+            asked: 0,
+            said: String::new(),
+            background: None,
+        }
     }
 
     pub(crate) fn run(mut self) -> Result<ExitCode> {
-        while let Some(order) = self.input.next()? {
+        loop {
+            let order = match self.input.wait(self.idle())? {
+                Waited::Order(order) => order,
+                Waited::Closed if self.stubborn => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                Waited::Closed => return Ok(ExitCode::SUCCESS),
+                Waited::Nothing => {
+                    self.background_ends()?;
+                    continue;
+                }
+            };
             match order {
                 Order::Prompt { text, uuid } => {
                     if let Some(code) = self.turn(&text, uuid.as_deref())? {
                         return Ok(code);
                     }
                 }
-                Order::Request { id, subtype } => self.request(&id, &subtype)?,
+                Order::Request { id, subtype, body } => self.request(&id, &subtype, &body)?,
                 Order::Answer { .. } | Order::Other => {}
             }
         }
-        Ok(ExitCode::SUCCESS)
     }
 
-    fn request(&self, id: &str, subtype: &str) -> Result<()> {
+    fn request(&mut self, id: &str, subtype: &str, body: &Value) -> Result<()> {
         match subtype {
             "initialize" => {
-                let mut body = json!({"commands": [], "models": [], "pid": std::process::id()});
+                let mut answer = json!({"commands": [], "models": [], "pid": std::process::id()});
                 if let Some(version) = self.version {
-                    body["claude_code_version"] = json!(version);
+                    answer["claude_code_version"] = json!(version);
                 }
-                wire::answer(id, &body)
+                wire::answer(id, &answer)
             }
             "interrupt" if self.stubborn => Ok(()),
             "interrupt" => wire::answer(id, &json!({})),
+            "set_model" => {
+                self.model = text(&body["model"]);
+                let told = format!("<local-command-stdout>Set model to {}</local-command-stdout>", self.model);
+                self.user(&json!(told))?;
+                wire::answer(id, &json!({}))
+            }
+            "apply_flag_settings" if body["settings"]["effortLevel"] == "bogus" => wire::refuse(id, "no such effort"),
+            "set_permission_mode" | "set_max_thinking_tokens" | "apply_flag_settings" => wire::answer(id, &json!({})),
+            "stop_task" => {
+                wire::answer(id, &json!({}))?;
+                self.background_stops()
+            }
             other => wire::refuse(id, &format!("Unsupported control request subtype: {other}")),
         }
     }
@@ -108,6 +148,19 @@ impl Conversation {
                 self.stubborn = true;
                 return Ok(Flow::Goes);
             }
+            Step::Pause(pause) => {
+                self.pause = pause;
+                return Ok(Flow::Goes);
+            }
+            Step::After(file) => {
+                while !file.exists() {
+                    std::thread::sleep(PAUSE);
+                }
+                return Ok(Flow::Goes);
+            }
+            Step::Vanish => return Ok(Flow::Exit(ExitCode::SUCCESS)),
+            Step::Compact => self.compact()?,
+            Step::Background(time) => return self.start_background(time),
             Step::Echo(text) => self.answer(&[&format!("echo: {text}")])?,
             Step::Deltas(count) => {
                 self.message_start()?;
@@ -152,9 +205,11 @@ impl Conversation {
                 self.delta("half an ans")?;
                 self.answer(&["a whole ", "answer"])?;
             }
-            Step::Tool => return self.tool(),
+            Step::Tool => return self.tools(1, None),
+            Step::Tools(count) => return self.tools(count, None),
+            Step::SubTool => return self.tools(1, Some("a0fake")),
             Step::Ask => {
-                let answer = self.ask("q-1", &json!({"subtype": "what_is_this", "x": 1}))?;
+                let answer = self.ask(&json!({"subtype": "what_is_this", "x": 1}))?;
                 let Some(answer) = answer else { return Ok(Flow::Exit(ExitCode::SUCCESS)) };
                 self.answer(&[&format!("{}: {}", text(&answer["subtype"]), text(&answer["error"]))])?;
             }
@@ -187,8 +242,8 @@ impl Conversation {
                 }
                 Waited::Closed if self.stubborn => std::thread::sleep(pause),
                 Waited::Closed => return Ok(Flow::Exit(ExitCode::SUCCESS)),
-                Waited::Order(Order::Request { id, subtype }) => {
-                    self.request(&id, &subtype)?;
+                Waited::Order(Order::Request { id, subtype, body }) => {
+                    self.request(&id, &subtype, &body)?;
                     if subtype == "interrupt" && !self.stubborn {
                         return Ok(Flow::Interrupted);
                     }
@@ -198,43 +253,15 @@ impl Conversation {
         }
     }
 
-    fn tool(&mut self) -> Result<Flow> {
-        let id = "toolu_fake";
-        self.message_start()?;
-        let input = json!({"command": "true"});
-        self.event(&json!({"type": "content_block_start", "index": 1,
-            "content_block": {"type": "tool_use", "id": id, "name": "Bash", "input": {}}}))?;
-        self.event(&json!({"type": "content_block_delta", "index": 1,
-            "delta": {"type": "input_json_delta", "partial_json": input.to_string()}}))?;
-        self.whole(&json!({"type": "tool_use", "id": id, "name": "Bash", "input": input}))?;
-        self.event(&json!({"type": "content_block_stop", "index": 1}))?;
-        let hook = json!({"subtype": "hook_callback", "callback_id": "pre_tool_use", "tool_use_id": id, "input": {
-            "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": input, "tool_use_id": id,
-            "session_id": self.store.session, "transcript_path": self.store.path}});
-        let Some(verdict) = self.ask("hook-1", &hook)? else { return Ok(Flow::Exit(ExitCode::SUCCESS)) };
-        let decision = &verdict["response"]["hookSpecificOutput"];
-        let (is_error, output) = if decision["permissionDecision"] == "deny" {
-            (true, format!("PreToolUse:Bash hook error: {}", text(&decision["permissionDecisionReason"])))
-        } else {
-            let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": input, "tool_use_id": id});
-            let Some(verdict) = self.ask("permission-1", &request)? else { return Ok(Flow::Exit(ExitCode::SUCCESS)) };
-            match verdict["response"]["behavior"].as_str() {
-                Some("allow") => (false, "done".to_owned()),
-                _ => (true, text(&verdict["response"]["message"])),
-            }
-        };
-        self.user(&json!([{"type": "tool_result", "tool_use_id": id, "is_error": is_error, "content": output}]))?;
-        self.answer(&["no tool, then"])?;
-        Ok(Flow::Goes)
-    }
-
     /// Asks the host and waits for its answer; `None` if the host has gone.
-    fn ask(&mut self, id: &str, request: &Value) -> Result<Option<Value>> {
+    pub(crate) fn ask(&mut self, request: &Value) -> Result<Option<Value>> {
+        self.asked += 1;
+        let id = format!("ask-{}", self.asked);
         wire::print(&json!({"type": "control_request", "request_id": id, "request": request}))?;
         while let Some(order) = self.input.next()? {
             match order {
                 Order::Answer { id: answered, body } if answered == id => return Ok(Some(body)),
-                Order::Request { id, subtype } => self.request(&id, &subtype)?,
+                Order::Request { id, subtype, body } => self.request(&id, &subtype, &body)?,
                 Order::Prompt { .. } | Order::Answer { .. } | Order::Other => {}
             }
         }
@@ -265,7 +292,7 @@ impl Conversation {
             "terminal_reason": "api_error", "usage": {}}))
     }
 
-    fn init(&self, uuid: Option<&str>) -> Result<()> {
+    pub(crate) fn init(&self, uuid: Option<&str>) -> Result<()> {
         let mut init = json!({"type": "system", "subtype": "init", "session_id": self.store.session,
             "model": self.model, "claude_code_version": self.version, "capabilities": ["msg_lifecycle_v1"], "tools": []});
         if let Some(uuid) = uuid {
@@ -275,7 +302,7 @@ impl Conversation {
     }
 
     /// A whole answer and the turn's end.
-    fn answer(&mut self, pieces: &[&str]) -> Result<()> {
+    pub(crate) fn answer(&mut self, pieces: &[&str]) -> Result<()> {
         self.message_start()?;
         for piece in pieces {
             self.delta(piece)?;
@@ -284,7 +311,7 @@ impl Conversation {
         self.success()
     }
 
-    fn message_start(&mut self) -> Result<()> {
+    pub(crate) fn message_start(&mut self) -> Result<()> {
         self.messages += 1;
         self.said.clear();
         let message = json!({"id": self.message_id(), "model": self.model, "content": [],
@@ -293,12 +320,13 @@ impl Conversation {
         self.event(&json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}))
     }
 
-    fn delta(&mut self, text: &str) -> Result<()> {
+    pub(crate) fn delta(&mut self, text: &str) -> Result<()> {
+        std::thread::sleep(self.pause);
         self.said.push_str(text);
         self.event(&json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}))
     }
 
-    fn message_end(&mut self) -> Result<()> {
+    pub(crate) fn message_end(&mut self) -> Result<()> {
         self.assistant()?;
         self.event(&json!({"type": "content_block_stop", "index": 0}))?;
         self.event(&json!({"type": "message_delta", "delta": {}, "usage": {"input_tokens": 10, "output_tokens": 5}}))?;
@@ -309,22 +337,22 @@ impl Conversation {
         self.whole(&json!({"type": "text", "text": self.said}))
     }
 
-    fn whole(&self, block: &Value) -> Result<()> {
+    pub(crate) fn whole(&self, block: &Value) -> Result<()> {
         wire::print(&json!({"type": "assistant", "parent_tool_use_id": null, "session_id": self.store.session,
             "message": {"id": self.message_id(), "role": "assistant", "model": self.model, "content": [block]}}))
     }
 
-    fn user(&self, content: &Value) -> Result<()> {
+    pub(crate) fn user(&self, content: &Value) -> Result<()> {
         wire::print(&json!({"type": "user", "parent_tool_use_id": null, "session_id": self.store.session,
             "message": {"role": "user", "content": content}}))
     }
 
-    fn success(&self) -> Result<()> {
+    pub(crate) fn success(&self) -> Result<()> {
         self.result(&json!({"subtype": "success", "is_error": false, "result": self.said, "terminal_reason": "completed",
             "usage": {"input_tokens": 10, "output_tokens": 5}, "modelUsage": {&self.model: {"contextWindow": 200_000}}}))
     }
 
-    fn result(&self, fields: &Value) -> Result<()> {
+    pub(crate) fn result(&self, fields: &Value) -> Result<()> {
         let mut result = json!({"type": "result", "session_id": self.store.session, "permission_denials": []});
         if let (Some(result), Some(fields)) = (result.as_object_mut(), fields.as_object()) {
             result.extend(fields.clone());
@@ -332,7 +360,7 @@ impl Conversation {
         wire::print(&result)
     }
 
-    fn event(&self, event: &Value) -> Result<()> {
+    pub(crate) fn event(&self, event: &Value) -> Result<()> {
         wire::stream(&self.store.session, event)
     }
 
@@ -362,6 +390,6 @@ fn leave_a_child_behind() -> Result<()> {
     Ok(())
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

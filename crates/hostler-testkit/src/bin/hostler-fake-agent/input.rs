@@ -22,8 +22,8 @@ pub(crate) struct Input {
 pub(crate) enum Order {
     /// A prompt, with its id.
     Prompt { text: String, uuid: Option<String> },
-    /// A request, with its subtype.
-    Request { id: String, subtype: String },
+    /// A request, with its subtype and all of it.
+    Request { id: String, subtype: String, body: Value },
     /// An answer to a request of ours.
     Answer { id: String, body: Value },
     /// Anything else.
@@ -72,7 +72,7 @@ impl Input {
     /// Waits for the handshake and gives its id.
     pub(crate) fn handshake(&mut self) -> Result<Option<String>> {
         while let Some(order) = self.next()? {
-            if let Order::Request { id, subtype } = order
+            if let Order::Request { id, subtype, .. } = order
                 && subtype == "initialize"
             {
                 return Ok(Some(id));
@@ -101,6 +101,7 @@ fn order(line: &str) -> Result<Order> {
         Some("control_request") => Order::Request {
             id: text(&message["request_id"]).unwrap_or_default(),
             subtype: text(&message["request"]["subtype"]).unwrap_or_default(),
+            body: message["request"].clone(),
         },
         Some("control_response") => Order::Answer {
             id: text(&message["response"]["request_id"]).unwrap_or_default(),

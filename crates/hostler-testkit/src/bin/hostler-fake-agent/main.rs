@@ -12,10 +12,12 @@
 
 #![forbid(unsafe_code)]
 
+mod background;
 mod conversation;
 mod input;
 mod script;
 mod store;
+mod tools;
 mod wire;
 
 use std::env;

@@ -1,14 +1,19 @@
 //! What a prompt makes the agent do.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-/// One word of a prompt. `fork` and `stubborn` are followed by further words; the others end the turn.
+/// One word of a prompt. `fork`, `stubborn`, `pause` and `after` are followed by further words; the others end the turn.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// `fork`: leave a child behind that called setsid, like the real agent's shell does.
     Fork,
-    /// `stubborn`: from now on ignore SIGTERM and interrupts.
+    /// `stubborn`: from now on ignore SIGTERM, interrupts and the end of the input.
     Stubborn,
+    /// `pause MS`: from now on wait before every piece of an answer.
+    Pause(Duration),
+    /// `after FILE`: go on when the file exists.
+    After(PathBuf),
     /// `garbage`: malformed lines, a huge line and unknown types between the words of the answer.
     Garbage,
     /// `die [CODE]`: exit in the middle of the answer.
@@ -23,8 +28,17 @@ pub(crate) enum Step {
     Deltas(u64),
     /// `cut`: the stream is cut and starts again.
     Cut,
-    /// `tool`: call a tool; the hook and then the permission request decide.
+    /// `tool`: call a tool; the hook and then the permission request decide. What the hooks' answers told the model is
+    /// repeated.
     Tool,
+    /// `tools N`: the same, N times.
+    Tools(u64),
+    /// `subtool`: the same, by a sub-agent.
+    SubTool,
+    /// `background MS`: start something in the background. When it is over, begin a turn about it.
+    Background(Duration),
+    /// `compact`: shorten the conversation.
+    Compact,
     /// `ask`: ask the host something that it cannot know, and repeat its answer.
     Ask,
     /// `error STATUS`: the API fails.
@@ -35,16 +49,28 @@ pub(crate) enum Step {
     Nothing,
     /// `twice`: when the turn is over, begin another one unasked.
     Twice,
+    /// `vanish`: exit without a word.
+    Vanish,
     /// `stderr TEXT`: write to stderr and exit.
     Stderr(String),
     /// Anything else is echoed.
     Echo(String),
 }
 
+fn number_in(words: &str) -> Option<u64> {
+    words.split(' ').next()?.parse().ok()
+}
+
 /// The steps of a prompt.
 pub(crate) fn steps(prompt: &str) -> Vec<Step> {
     let (word, rest) = prompt.split_once(' ').unwrap_or((prompt, ""));
-    let number = || rest.split(' ').next().and_then(|number| number.parse::<u64>().ok());
+    let milliseconds = || Duration::from_millis(number_in(rest).unwrap_or(0));
+    let number = || number_in(rest);
+    let argument = |step: Step| {
+        let mut all = vec![step];
+        all.extend(steps(rest.split_once(' ').map_or("", |(_, more)| more)));
+        all
+    };
     let prefix = |step: Step| {
         let mut all = vec![step];
         all.extend(steps(rest));
@@ -53,6 +79,8 @@ pub(crate) fn steps(prompt: &str) -> Vec<Step> {
     vec![match word {
         "fork" => return prefix(Step::Fork),
         "stubborn" => return prefix(Step::Stubborn),
+        "pause" => return argument(Step::Pause(milliseconds())),
+        "after" => return argument(Step::After(PathBuf::from(rest.split(' ').next().unwrap_or_default()))),
         "garbage" => Step::Garbage,
         "die" => Step::Die(number().and_then(|code| code.try_into().ok()).unwrap_or(1)),
         "hang" => Step::Hang,
@@ -61,6 +89,11 @@ pub(crate) fn steps(prompt: &str) -> Vec<Step> {
         "deltas" => Step::Deltas(number().unwrap_or(1)),
         "cut" => Step::Cut,
         "tool" => Step::Tool,
+        "tools" => Step::Tools(number().unwrap_or(1)),
+        "subtool" => Step::SubTool,
+        "background" => Step::Background(milliseconds()),
+        "compact" => Step::Compact,
+        "vanish" => Step::Vanish,
         "ask" => Step::Ask,
         "error" => Step::Error(number().and_then(|status| status.try_into().ok()).unwrap_or(500)),
         "retry" => Step::Retry(number().and_then(|status| status.try_into().ok()).unwrap_or(529)),

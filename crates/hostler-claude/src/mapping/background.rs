@@ -1,0 +1,127 @@
+use std::collections::HashMap;
+
+use hostler_driver::{BackgroundKind, BackgroundTask, DriverEvent};
+use serde_json::value::RawValue;
+
+use crate::wire::{BackgroundTasks, LeftBehind, TaskNotification, TaskStarted, TaskUpdated};
+
+/// More tasks than any agent has; those that matter least are forgotten first.
+const MAX_TASKS: usize = 512;
+
+/// How much of a sentence about a task is passed on, in characters.
+const MAX_REASON: usize = 200;
+
+/// What the agent does beside its turns.
+///
+/// Both builds report every sub-agent and every command that takes longer than two seconds as a task. Only the native
+/// build says which of them goes on in the background; for the other one the tool's result does.
+#[derive(Debug, Default)]
+pub(super) struct Background {
+    tasks: HashMap<String, Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    task: BackgroundTask,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// The agent waits for it.
+    Foreground,
+    /// It does not.
+    Background,
+    /// It went on in the background and is over; the model is still to be told.
+    Over,
+}
+
+impl Background {
+    /// Whether something goes on under this id.
+    pub(super) fn runs(&self, id: &str) -> bool {
+        self.tasks.get(id).is_some_and(|known| known.state == State::Background)
+    }
+
+    pub(super) fn started(&mut self, started: &TaskStarted<'_>) -> Option<DriverEvent> {
+        let kind = match started.task_type.as_deref() {
+            Some(kind) if kind.contains("agent") => BackgroundKind::SubAgent,
+            _ => BackgroundKind::Shell,
+        };
+        let task = BackgroundTask {
+            id: started.task_id.to_string(),
+            kind,
+            description: started.description.as_deref().unwrap_or_default().to_owned(),
+            call: started.tool_use_id.as_deref().map(str::to_owned),
+        };
+        if self.tasks.len() >= MAX_TASKS {
+            self.tasks.retain(|_, known| known.state == State::Background);
+        }
+        if self.tasks.len() >= MAX_TASKS {
+            return None;
+        }
+        let id = task.id.clone();
+        self.tasks.insert(id.clone(), Known { task, state: State::Foreground });
+        if started.is_backgrounded == Some(true) { self.goes_on(&id) } else { None }
+    }
+
+    /// A call has returned: what it left behind goes on in the background.
+    pub(super) fn returned(&mut self, result: &RawValue) -> Option<DriverEvent> {
+        if !self.tasks.values().any(|known| known.state == State::Foreground) {
+            return None;
+        }
+        let left: LeftBehind<'_> = serde_json::from_str(result.get()).ok()?;
+        self.goes_on(left.task()?)
+    }
+
+    pub(super) fn listed(&mut self, list: &BackgroundTasks<'_>) -> Vec<DriverEvent> {
+        let listed = |id: &str| list.tasks.iter().any(|task| &*task.task_id == id);
+        let gone: Vec<_> = self.tasks.keys().filter(|id| !listed(id)).cloned().collect();
+        let mut events: Vec<_> = list.tasks.iter().filter_map(|task| self.goes_on(&task.task_id)).collect();
+        events.extend(gone.iter().filter_map(|id| self.ends(id)));
+        events
+    }
+
+    pub(super) fn updated(&mut self, update: &TaskUpdated<'_>) -> Option<DriverEvent> {
+        match update.patch.status.as_deref()? {
+            "completed" | "failed" | "killed" | "stopped" => self.ends(&update.task_id),
+            _ => None,
+        }
+    }
+
+    /// A task is over: the event, and why the agent is going to speak about it.
+    pub(super) fn notified(&mut self, over: &TaskNotification<'_>) -> (Option<DriverEvent>, Option<String>) {
+        let event = self.ends(&over.task_id);
+        let Some(Known { task, state: State::Over }) = self.tasks.remove(&*over.task_id) else {
+            return (event, None);
+        };
+        let status = over.status.as_deref().unwrap_or("completed");
+        // The model is not woken by what a person stopped.
+        let wakes = status != "stopped";
+        (event, wakes.then(|| reason(&task, status, over.summary.as_deref())))
+    }
+
+    fn goes_on(&mut self, id: &str) -> Option<DriverEvent> {
+        let known = self.tasks.get_mut(id).filter(|known| known.state == State::Foreground)?;
+        known.state = State::Background;
+        Some(DriverEvent::BackgroundChanged(known.task.clone()))
+    }
+
+    fn ends(&mut self, id: &str) -> Option<DriverEvent> {
+        let known = self.tasks.get_mut(id).filter(|known| known.state == State::Background)?;
+        known.state = State::Over;
+        Some(DriverEvent::BackgroundEnded { id: id.to_owned() })
+    }
+}
+
+/// `Background command "npm test" completed (exit code 0)` is the agent's own wording.
+fn reason(task: &BackgroundTask, status: &str, summary: Option<&str>) -> String {
+    let what = match (task.kind, summary) {
+        (BackgroundKind::Shell, Some(summary)) if !summary.is_empty() => {
+            return summary.chars().take(MAX_REASON).collect();
+        }
+        (BackgroundKind::Shell, _) => "command",
+        (BackgroundKind::SubAgent, _) => "agent",
+    };
+    let description: String = task.description.chars().take(MAX_REASON).collect();
+    format!("Background {what} \"{description}\" {status}")
+}

@@ -1,0 +1,46 @@
+use hostler_driver::DriverEvent;
+
+use crate::wire::CompactMetadata;
+
+/// What the agent says about shortening its conversation: when it begins, how it ends, and the end once more in words.
+#[derive(Debug, Default)]
+pub(super) struct Compaction {
+    running: bool,
+    /// Whether one succeeded in this turn.
+    done: bool,
+}
+
+impl Compaction {
+    pub(super) fn started(&mut self) -> Option<DriverEvent> {
+        let is_new = !std::mem::replace(&mut self.running, true);
+        is_new.then_some(DriverEvent::CompactionStarted)
+    }
+
+    pub(super) fn finished(&mut self, facts: &CompactMetadata) -> Vec<DriverEvent> {
+        let mut events: Vec<_> = self.started().into_iter().collect();
+        (self.running, self.done) = (false, true);
+        events.push(DriverEvent::CompactionFinished { before: facts.pre_tokens, after: facts.post_tokens });
+        events
+    }
+
+    pub(super) fn failed(&mut self, reason: &str) -> Vec<DriverEvent> {
+        let mut events: Vec<_> = self.started().into_iter().collect();
+        self.running = false;
+        events.push(DriverEvent::CompactionFailed(reason.to_owned()));
+        events
+    }
+
+    /// Whether a command's output repeats what was told already.
+    pub(super) fn says_the_same(&self, output: &str) -> bool {
+        self.done && output.starts_with("Compacted")
+    }
+
+    /// One that is still running was given up with its turn.
+    pub(super) fn turn_ended(&mut self) -> Vec<DriverEvent> {
+        self.done = false;
+        match self.running {
+            true => self.failed("The turn ended before the conversation was shortened."),
+            false => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What the mapping has to know of our own doings.
+
+use std::path::PathBuf;
+
+use hostler_driver::{DriverEvent, Gate, Steer, SteerId};
+use uuid::Uuid;
+
+use super::Mapper;
+
+impl Mapper {
+    /// A prompt was written: the next turn is (or may be) its answer.
+    pub fn prompt_sent(&mut self, id: Uuid) {
+        self.causes.prompt_sent(id);
+    }
+
+    /// Keeps a person's words until the model can be told; they come too late if nothing is going on.
+    pub fn hold(&mut self, steer: Steer) {
+        let busy = self.turn.is_some() || self.causes.are_awaited();
+        self.steering.hold(steer, busy);
+    }
+
+    /// Takes words back; `false` if they are not held.
+    pub fn take_back(&mut self, id: &SteerId) -> bool {
+        self.steering.take_back(id)
+    }
+
+    /// The words that the model is told now: whoever takes them has to tell.
+    pub fn inject(&mut self) -> Option<Steer> {
+        self.turn.as_ref()?;
+        self.steering.inject()
+    }
+
+    /// Words that came when there was no turn.
+    pub fn too_late(&mut self) -> Vec<DriverEvent> {
+        self.steering.late()
+    }
+
+    /// The agent is gone: nothing is told any more.
+    pub fn give_up(&mut self) -> Vec<DriverEvent> {
+        self.steering.give_up()
+    }
+
+    /// Whether something goes on in the background under this id.
+    pub fn runs_in_background(&self, id: &str) -> bool {
+        self.background.runs(id)
+    }
+
+    /// We begin or end to tell the agent of another model. It repeats that as the output of a command nobody gave.
+    pub fn model_changes(&mut self, begins: bool) {
+        self.model_changes = match begins {
+            true => self.model_changes.saturating_add(1),
+            false => self.model_changes.saturating_sub(1),
+        };
+    }
+
+    /// Whether a command's output is such a repetition.
+    pub(super) fn is_model_change(&self, output: &str) -> bool {
+        self.model_changes > 0 && output.starts_with("Set model to")
+    }
+
+    /// We refused a call: its result will be a denial.
+    pub fn denied(&mut self, tool_use_id: &str) {
+        self.tools.deny(tool_use_id);
+    }
+
+    /// The gate has decided on a call of the agent itself.
+    pub fn gated(&mut self, gated: Option<(String, Gate)>) -> Vec<DriverEvent> {
+        let shown = gated.filter(|(id, _)| self.tools.is_ready(id));
+        shown.map(|(id, gate)| DriverEvent::ToolGated { id, gate }).into_iter().collect()
+    }
+
+    /// The transcript of a conversation exists: it is continued by its path from now on.
+    pub fn transcript_found(&mut self, session_id: &str, path: PathBuf) {
+        self.resume.transcript_found(session_id, path);
+    }
+}

@@ -1,0 +1,106 @@
+use serde::Deserialize;
+
+use super::Text;
+
+/// A `system/task_started` line: a sub-agent, or a command that takes long, begins.
+#[derive(Debug, Deserialize)]
+pub struct TaskStarted<'a> {
+    /// The task.
+    #[serde(borrow)]
+    pub task_id: Text<'a>,
+    /// The call that started it.
+    #[serde(borrow, default)]
+    pub tool_use_id: Option<Text<'a>>,
+    /// What it does.
+    #[serde(borrow, default)]
+    pub description: Option<Text<'a>>,
+    /// `local_bash`, `local_agent`, …
+    #[serde(borrow, default)]
+    pub task_type: Option<Text<'a>>,
+    /// Whether the agent goes on without waiting for it; older builds do not say.
+    #[serde(default)]
+    pub is_backgrounded: Option<bool>,
+}
+
+/// A `system/task_updated` line.
+#[derive(Debug, Deserialize)]
+pub struct TaskUpdated<'a> {
+    /// The task.
+    #[serde(borrow)]
+    pub task_id: Text<'a>,
+    /// What is new.
+    #[serde(borrow, default)]
+    pub patch: TaskPatch<'a>,
+}
+
+/// What is new about a task.
+#[derive(Debug, Default, Deserialize)]
+pub struct TaskPatch<'a> {
+    /// `completed`, `failed`, `killed`, `running`, …
+    #[serde(borrow, default)]
+    pub status: Option<Text<'a>>,
+}
+
+/// A `system/task_notification` line: a task is over, and the model is or will be told.
+#[derive(Debug, Deserialize)]
+pub struct TaskNotification<'a> {
+    /// The task.
+    #[serde(borrow)]
+    pub task_id: Text<'a>,
+    /// `completed`, `failed`, or `stopped` by somebody other than the model.
+    #[serde(borrow, default)]
+    pub status: Option<Text<'a>>,
+    /// A sentence about a command; the last words of a sub-agent.
+    #[serde(borrow, default)]
+    pub summary: Option<Text<'a>>,
+}
+
+/// A `system/background_tasks_changed` line: everything that goes on in the background (newer builds).
+#[derive(Debug, Deserialize)]
+pub struct BackgroundTasks<'a> {
+    /// All of it.
+    #[serde(borrow)]
+    pub tasks: Vec<ListedTask<'a>>,
+}
+
+/// One of them.
+#[derive(Debug, Deserialize)]
+pub struct ListedTask<'a> {
+    /// The task.
+    #[serde(borrow)]
+    pub task_id: Text<'a>,
+}
+
+/// What a tool's own result says about work that it left behind.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBehind<'a> {
+    /// A command that goes on.
+    #[serde(borrow, default)]
+    background_task_id: Option<Text<'a>>,
+    /// A sub-agent.
+    #[serde(borrow, default)]
+    agent_id: Option<Text<'a>>,
+    /// Whether that goes on.
+    #[serde(default)]
+    is_async: bool,
+}
+
+impl LeftBehind<'_> {
+    /// The task that goes on.
+    pub fn task(&self) -> Option<&str> {
+        let agent = self.agent_id.as_deref().filter(|_| self.is_async);
+        self.background_task_id.as_deref().or(agent)
+    }
+}
+
+/// A `command_lifecycle` line: what became of a prompt (newer builds).
+#[derive(Debug, Deserialize)]
+pub struct CommandLifecycle<'a> {
+    /// The prompt.
+    #[serde(borrow)]
+    pub command_uuid: Text<'a>,
+    /// `queued`, `started`, `completed`, `cancelled`.
+    #[serde(borrow)]
+    pub state: Text<'a>,
+}

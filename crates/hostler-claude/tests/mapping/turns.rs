@@ -1,0 +1,231 @@
+//! Why turns begin, and what goes on beside them. The lines are those that the two builds print.
+
+use super::*;
+
+/// What newer builds say at the beginning of a turn.
+fn native(prompts: &[Uuid]) -> String {
+    let named = match prompts {
+        [] => String::new(),
+        ids => format!(r#","user_message_uuids":{}"#, serde_json::to_string(ids).unwrap()),
+    };
+    format!(r#"{{"type":"system","subtype":"init","session_id":"S","capabilities":["msg_lifecycle_v1"]{named}}}"#)
+}
+
+fn started(id: &str, kind: &str, backgrounded: Option<bool>) -> String {
+    let backgrounded = backgrounded.map(|is| format!(r#","is_backgrounded":{is}"#)).unwrap_or_default();
+    format!(
+        r#"{{"type":"system","subtype":"task_started","task_id":"{id}","tool_use_id":"T","description":"job {id}","task_type":"{kind}"{backgrounded}}}"#
+    )
+}
+
+fn updated(id: &str, status: &str) -> String {
+    format!(r#"{{"type":"system","subtype":"task_updated","task_id":"{id}","patch":{{"status":"{status}"}}}}"#)
+}
+
+fn over(id: &str, status: &str) -> String {
+    format!(
+        r#"{{"type":"system","subtype":"task_notification","task_id":"{id}","status":"{status}","summary":"Background command \"job {id}\" {status} (exit code 0)"}}"#
+    )
+}
+
+fn listed(ids: &[&str]) -> String {
+    let tasks: Vec<_> = ids.iter().map(|id| format!(r#"{{"task_id":"{id}","task_type":"local_bash"}}"#)).collect();
+    format!(r#"{{"type":"system","subtype":"background_tasks_changed","tasks":[{}]}}"#, tasks.join(","))
+}
+
+/// A call's result that names what it left behind.
+fn left(fields: &str) -> String {
+    format!(
+        r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"T","content":"x"}}]}},"tool_use_result":{fields}}}"#
+    )
+}
+
+const REQUESTING: &str = r#"{"type":"system","subtype":"status","status":"requesting"}"#;
+
+fn reasons(mapper: &mut Mapper, lines: &[&str]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for line in lines {
+        for event in mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()) {
+            match event {
+                DriverEvent::TurnBegan(TurnCause::Prompt) => reasons.push("prompt".to_owned()),
+                DriverEvent::TurnBegan(TurnCause::Agent(reason)) => reasons.push(reason),
+                _ => {}
+            }
+        }
+    }
+    reasons
+}
+
+fn about(events: Vec<String>) -> Vec<String> {
+    events.into_iter().filter(|event| event.starts_with("background")).collect()
+}
+
+#[test]
+fn a_shell_in_the_background_is_told_once_on_both_builds() {
+    let native_lines = [&listed(&["b"]), &started("b", "local_bash", Some(true)), &left(r#"{"backgroundTaskId":"b"}"#)]
+        .map(|s| s.clone());
+    let js_lines = [started("b", "local_bash", None), left(r#"{"stdout":"","backgroundTaskId":"b"}"#)];
+    for lines in [&native_lines[..], &js_lines[..]] {
+        let mut mapper = Mapper::default();
+        let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
+        assert_eq!(about(replay(&mut mapper, &lines)), ["background b Shell job b"]);
+        assert!(mapper.runs_in_background("b") && !mapper.runs_in_background("c"));
+        // Outside of a turn, and by whichever line comes first.
+        let mut order = mapper.on_message(&WireMessage::parse(updated("b", "killed").as_bytes()).unwrap());
+        for line in [over("b", "stopped"), listed(&[])] {
+            order.extend(mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()));
+        }
+        assert!(matches!(&order[..], [DriverEvent::BackgroundEnded { id }] if id == "b"), "{order:?}");
+        assert!(!mapper.runs_in_background("b"));
+    }
+}
+
+#[test]
+fn what_the_agent_waits_for_is_no_background_work() {
+    for backgrounded in [None, Some(false)] {
+        for kind in ["local_bash", "local_agent"] {
+            let lines = [
+                started("f", kind, backgrounded),
+                over("f", "completed"),
+                left(r#"{"stdout":"fg","agentId":"f","isAsync":false}"#),
+                left(r#""Error: Exit code 1""#),
+            ];
+            let mut mapper = Mapper::default();
+            let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
+            assert_eq!(about(replay(&mut mapper, &lines)), [""; 0], "{kind}");
+            assert_eq!(reasons(&mut mapper, &[SUCCESS, INIT]), ["The agent goes on by itself."]);
+        }
+    }
+}
+
+#[test]
+fn what_moves_into_the_background_is_told_when_it_does() {
+    let lines = [started("m", "local_bash", Some(false)), listed(&["m"]), listed(&[])];
+    let lines: Vec<_> = [INIT].into_iter().chain(lines.iter().map(String::as_str)).collect();
+    assert_eq!(about(replay(&mut Mapper::default(), &lines)), ["background m Shell job m", "background m ended"]);
+}
+
+#[test]
+fn an_agent_in_the_background_has_a_reason_of_our_own() {
+    // Some builds give its last words as the summary.
+    for (line, result) in [
+        (started("a", "local_agent", Some(true)), None),
+        (started("a", "local_agent", None), Some(left(r#"{"isAsync":true,"status":"async_launched","agentId":"a"}"#))),
+    ] {
+        let mut mapper = Mapper::default();
+        let lines: Vec<_> = [INIT, &line].into_iter().chain(result.as_deref()).chain([SUCCESS]).collect();
+        assert_eq!(about(replay(&mut mapper, &lines)), ["background a SubAgent job a"]);
+        assert_eq!(reasons(&mut mapper, &[&over("a", "failed"), INIT]), ["Background agent \"job a\" failed"]);
+    }
+}
+
+#[test]
+fn the_older_build_is_woken_by_the_notification_before_its_turn() {
+    let mut mapper = Mapper::default();
+    let background = [started("b", "local_bash", None), left(r#"{"backgroundTaskId":"b"}"#)];
+    mapper.prompt_sent(Uuid::new_v4());
+    assert_eq!(reasons(&mut mapper, &[INIT, &background[0], &background[1], SUCCESS]), ["prompt"]);
+    // A prompt is written in the moment in which the agent begins a turn of its own.
+    mapper.prompt_sent(Uuid::new_v4());
+    let woken = [&*updated("b", "completed"), &*over("b", "completed"), INIT, SUCCESS, INIT, SUCCESS, INIT];
+    assert_eq!(
+        reasons(&mut mapper, &woken),
+        ["Background command \"job b\" completed (exit code 0)", "prompt", "The agent goes on by itself."]
+    );
+}
+
+#[test]
+fn usage_says_how_full_the_context_is_and_what_the_turn_cost() {
+    let delta =
+        |tokens: &str| format!(r#"{{"type":"stream_event","event":{{"type":"message_delta","usage":{tokens}}}}}"#);
+    let counted = delta(r#"{"output_tokens":25,"cache_read_input_tokens":1000,"cache_creation_input_tokens":10}"#);
+    let result = |fields: &str| SUCCESS.replace(r#""is_error""#, &format!(r#"{fields},"is_error""#));
+    let mut mapper = Mapper::default();
+    let mut usage = |lines: &[&str]| {
+        let mut last = None;
+        for line in lines {
+            for event in mapper.on_message(&WireMessage::parse(line.as_bytes()).unwrap()) {
+                if let DriverEvent::Usage(usage) = event {
+                    last = Some((usage.context, usage.cost));
+                }
+            }
+        }
+        last.unwrap()
+    };
+    assert_eq!(usage(&[INIT, START, &counted]), (Some(1135), None), "100 and 25, and what was cached");
+    assert_eq!(usage(&[START, &result(r#""total_cost_usd":0.5"#)]), (Some(101), Some(0.5)), "the latest answer counts");
+    assert_eq!(usage(&[INIT, &result(r#""total_cost_usd":0.75"#)]), (Some(101), Some(0.25)), "without an answer");
+    let told =
+        result(r#""total_cost_usd":9,"model_usage_since_last_result":{"m":{"costUSD":0.5},"n":{"costUSD":0.25}}"#);
+    assert_eq!(usage(&[INIT, &told]), (Some(101), Some(0.75)), "what the agent says itself");
+    assert_eq!(usage(&[INIT, &result(r#""total_cost_usd":0.125"#)]).1, Some(0.125), "after it was cleared");
+    let boundary =
+        r#"{"type":"system","subtype":"compact_boundary","compact_metadata":{"pre_tokens":125,"post_tokens":14}}"#;
+    assert_eq!(usage(&[INIT, START, boundary, SUCCESS]), (Some(14), None));
+}
+
+#[test]
+fn a_change_of_the_model_is_no_turn_and_no_notice() {
+    let told = r#"{"type":"user","message":{"content":"<local-command-stdout>Set model to x</local-command-stdout>"},"isReplay":true}"#;
+    let mut mapper = Mapper::default();
+    mapper.model_changes(true);
+    assert_eq!(replay(&mut mapper, &[told]), [""; 0], "outside of a turn");
+    assert_eq!(replay(&mut mapper, &[INIT, told]), ["began unasked"], "within one");
+    mapper.model_changes(false);
+    let typed = mapper.on_message(&WireMessage::parse(told.as_bytes()).unwrap());
+    assert!(
+        matches!(&typed[..], [DriverEvent::Notice(text)] if text == "Set model to x"),
+        "what a person typed is shown"
+    );
+}
+
+#[test]
+fn a_task_that_somebody_stopped_wakes_nobody() {
+    let mut mapper = Mapper::default();
+    let background = [started("b", "local_bash", None), left(r#"{"backgroundTaskId":"b"}"#)];
+    replay(&mut mapper, &[INIT, &background[0], &background[1], SUCCESS]);
+    mapper.prompt_sent(Uuid::new_v4());
+    assert_eq!(reasons(&mut mapper, &[&updated("b", "killed"), &over("b", "stopped"), INIT]), ["prompt"]);
+}
+
+#[test]
+fn the_newer_build_names_its_prompts_and_merges_them() {
+    let (one, two, three) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3));
+    let mut mapper = Mapper::default();
+    mapper.prompt_sent(one);
+    let background = started("b", "local_bash", Some(true));
+    assert_eq!(reasons(&mut mapper, &[&native(&[one]), &background]), ["prompt"]);
+    // It notifies at once, in the middle of an answer, and speaks about it later; two prompts wait behind that.
+    mapper.prompt_sent(two);
+    mapper.prompt_sent(three);
+    let lines = [&*over("b", "completed"), SUCCESS, &native(&[]), SUCCESS, &native(&[two, three]), SUCCESS];
+    assert_eq!(reasons(&mut mapper, &lines), ["Background command \"job b\" completed (exit code 0)", "prompt"]);
+    assert_eq!(reasons(&mut mapper, &[&native(&[])]), ["The agent goes on by itself."], "nothing waits any more");
+}
+
+#[test]
+fn what_was_folded_into_a_turn_is_no_reason_for_another_one() {
+    let mut mapper = Mapper::default();
+    let background = started("b", "local_bash", Some(true));
+    let lines =
+        [&native(&[]), REQUESTING, &background, &over("b", "completed"), REQUESTING, SUCCESS, &native(&[]), SUCCESS];
+    assert_eq!(reasons(&mut mapper, &lines), ["The agent goes on by itself."; 2]);
+}
+
+#[test]
+fn a_turn_that_begins_without_saying_so_belongs_to_the_prompt_that_was_started() {
+    // A command that compacts says so before its turn begins.
+    let compacting = r#"{"type":"system","subtype":"status","status":"compacting"}"#;
+    let lifecycle = |state: &str| {
+        format!(
+            r#"{{"type":"command_lifecycle","command_uuid":"00000000-0000-0000-0000-000000000000","state":"{state}"}}"#
+        )
+    };
+    let mut mapper = Mapper::default();
+    mapper.prompt_sent(Uuid::nil());
+    assert_eq!(reasons(&mut mapper, &[&lifecycle("queued"), &lifecycle("started"), compacting]), ["prompt"]);
+    let mut mapper = Mapper::default();
+    mapper.prompt_sent(Uuid::nil());
+    let lines = [&*lifecycle("queued"), &lifecycle("cancelled"), INIT];
+    assert_eq!(reasons(&mut mapper, &lines), ["The agent goes on by itself."]);
+}

@@ -15,10 +15,6 @@ mod provider;
 mod text;
 mod tool;
 
-/// The longest text that can be folded into a running turn, in UTF-16 units: agents show their models only the beginning
-/// of longer ones.
-pub const MAX_STEER: usize = 9_000;
-
 pub use connection::{
     CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER, OpenError,
     OpenErrorKind, OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,

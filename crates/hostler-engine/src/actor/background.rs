@@ -23,11 +23,7 @@ impl Actor {
                     self.flush(&mut action.into()).await;
                 }
             }
-            DriverEvent::BackgroundEnded { id } => {
-                if self.beside.remove(&id).is_some() {
-                    self.work_is_over(id).await;
-                }
-            }
+            DriverEvent::BackgroundEnded { id } if self.beside.remove(&id).is_some() => self.work_is_over(id).await,
             _ => {}
         }
     }

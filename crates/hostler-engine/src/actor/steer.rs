@@ -9,8 +9,8 @@ use ahp_types::actions::{
     ChatTurnCompleteAction, ChatTurnStartedAction,
 };
 use ahp_types::common::JsonObject;
-use ahp_types::state::{PendingMessage, PendingMessageKind};
-use hostler_driver::{MAX_STEER, Prompt, Steer, SteerId};
+use ahp_types::state::{Message, PendingMessage, PendingMessageKind};
+use hostler_driver::{Prompt, Steer, SteerId};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -45,7 +45,7 @@ impl Actor {
         action: ChatPendingMessageSetAction,
     ) -> Result<(), Refusal> {
         let running = matches!(self.machine.turn(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
-        let fits = action.message.text.chars().map(char::len_utf16).sum::<usize>() <= MAX_STEER;
+        let fits = steer(&action.id, &action.message).fits();
         // A second one takes the place of the first only while the agent was not told.
         if !running || !fits || !self.take_held_back() {
             let action = ChatPendingMessageSetAction { kind: PendingMessageKind::Queued, ..action };
@@ -97,7 +97,7 @@ impl Actor {
         }
         let Some((connection, _)) = self.agent.connection() else { return };
         let id = message.id.clone();
-        connection.steer(Steer { id: SteerId(id.clone()), text: Prompt::new(message.message.text.clone()) });
+        connection.steer(steer(&id, &message.message));
         self.handed = Some(id);
     }
 
@@ -216,6 +216,10 @@ impl Actor {
             _ => SlotAtEnd::default(),
         }
     }
+}
+
+fn steer(id: &str, message: &Message) -> Steer {
+    Steer { id: SteerId(id.to_owned()), text: Prompt::new(message.text.clone()) }
 }
 
 fn removed(id: String) -> StateAction {

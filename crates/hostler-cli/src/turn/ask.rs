@@ -107,6 +107,11 @@ impl Matter {
 }
 
 impl Asker {
+    /// What is asked from now on belongs to another turn.
+    pub(crate) fn turn_is_now(&mut self, turn: &str) {
+        turn.clone_into(&mut self.turn);
+    }
+
     pub(crate) fn new(turn: &str) -> Self {
         let (matters, names) = (VecDeque::new(), HashMap::new());
         Self { turn: turn.to_owned(), matters, stage: Stage::Idle, startled: false, names }

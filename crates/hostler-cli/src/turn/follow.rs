@@ -1,6 +1,8 @@
 //! When a turn is over, and what to do until then: a function over what happens.
 
-use ahp_types::actions::{ActionEnvelope, ChatInputCompletedAction, ChatToolCallConfirmedAction, StateAction};
+use ahp_types::actions::{
+    ActionEnvelope, ChatInputCompletedAction, ChatToolCallConfirmedAction, ChatTurnCompleteAction, StateAction,
+};
 use ahp_types::state::{ChatInputResponseKind, ErrorInfo, ToolCallCancellationReason};
 
 use super::Session;
@@ -86,6 +88,11 @@ impl Follower {
         }
     }
 
+    /// The turn that is followed: the one that was asked for, or the one in which its answer goes on.
+    pub(crate) fn turn(&self) -> &str {
+        &self.turn
+    }
+
     /// Whether a line is awaited.
     pub(crate) fn listens(&self) -> bool {
         self.asker.as_ref().is_some_and(Asker::listens)
@@ -136,7 +143,17 @@ impl Follower {
         }
         match &envelope.action {
             StateAction::ChatTurnComplete(action) if action.turn_id == self.turn => {
-                Step::End(self.end(TurnEnd::Complete))
+                match continued_in(action) {
+                    // Somebody had a word with the agent; its answer goes on in another turn.
+                    Some(next) => {
+                        if let Some(asker) = &mut self.asker {
+                            asker.turn_is_now(next);
+                        }
+                        next.clone_into(&mut self.turn);
+                        Step::Wait
+                    }
+                    None => Step::End(self.end(TurnEnd::Complete)),
+                }
             }
             StateAction::ChatTurnCancelled(action) if action.turn_id == self.turn => {
                 Step::End(self.end(TurnEnd::Cancelled))
@@ -213,6 +230,11 @@ impl Follower {
     }
 }
 
+/// The turn in which the answer goes on, where the host has split it.
+fn continued_in(action: &ChatTurnCompleteAction) -> Option<&str> {
+    action.meta.as_ref()?.get("hostler")?.get("continuedIn")?.as_str()
+}
+
 fn declined(request: &str) -> StateAction {
     StateAction::ChatInputCompleted(ChatInputCompletedAction {
         request_id: request.to_owned(),
@@ -260,6 +282,16 @@ mod tests {
         let mut elsewhere = end_of("t1", "turnComplete");
         elsewhere.channel = "ahp-chat://other".into();
         assert_eq!(follower().on(Input::Envelope(&elsewhere)), Step::Wait);
+    }
+
+    #[test]
+    fn an_answer_that_goes_on_in_another_turn_is_followed_there() {
+        let mut follower = follower();
+        let split = json!({ "type": "chat/turnComplete", "turnId": "t1", "duration": 1,
+            "_meta": { "hostler": { "continuedIn": "t2" } } });
+        assert_eq!(follower.on(Input::Envelope(&envelope("ahp-chat://c", split))), Step::Wait);
+        assert_eq!(follower.turn(), "t2");
+        assert_eq!(follower.on(Input::Envelope(&end_of("t2", "turnComplete"))), Step::End(TurnEnd::Complete));
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl<'a> Turn<'a> {
             };
             match step {
                 Step::Wait => {}
-                Step::Cancel => self.cancel().await?,
+                Step::Cancel => self.cancel(follower.turn()).await?,
                 Step::Ask(text) => {
                     // What was typed before the question is no answer to it.
                     if let Some(lines) = person.as_mut().filter(|_| !listened) {
@@ -207,9 +207,9 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn cancel(&self) -> Result<(), ClientError> {
+    async fn cancel(&self, turn: &str) -> Result<(), ClientError> {
         let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let action = ChatTurnCancelledAction { turn_id: self.id.clone(), duration, meta: None };
+        let action = ChatTurnCancelledAction { turn_id: turn.to_owned(), duration, meta: None };
         self.client.dispatch(&self.session.chat, StateAction::ChatTurnCancelled(action)).await.map(|_| ())
     }
 }

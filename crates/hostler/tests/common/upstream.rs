@@ -63,6 +63,7 @@ impl Drop for ScriptedServer {
 
 async fn messages(State(requests): State<Arc<Mutex<Vec<Request>>>>, headers: HeaderMap, body: Bytes) -> Response {
     let json: Value = serde_json::from_slice(&body).unwrap();
+    let body = scripts_in_notifications(body);
     let call = UpstreamCall {
         model: json["model"].as_str().unwrap_or_default().to_owned(),
         stream: json["stream"].as_bool().unwrap_or_default(),
@@ -75,6 +76,18 @@ async fn messages(State(requests): State<Arc<Mutex<Vec<Request>>>>, headers: Hea
     let key = request.header("x-api-key").unwrap_or_default().to_owned();
     requests.lock().unwrap().push(request);
     answer(call, key).await.unwrap_or_else(|(status, body)| (status, [JSON], body).into_response())
+}
+
+/// Some builds wrap what woke them into a reminder, which the scripted model does not read. A script in it counts.
+fn scripts_in_notifications(body: Bytes) -> Bytes {
+    match std::str::from_utf8(&body) {
+        Ok(text) if text.contains("<task-notification>") => {
+            let tags = ["<system-reminder>\\n[SYSTEM NOTIFICATION", "</task-notification>\\n</system-reminder>"];
+            let bare = text.replace(tags[0], "[SYSTEM NOTIFICATION").replace(tags[1], "</task-notification>");
+            Bytes::from(bare)
+        }
+        _ => body,
+    }
 }
 
 async fn answer(call: UpstreamCall, key: String) -> Result<Response, (StatusCode, Bytes)> {

@@ -1,0 +1,12 @@
+//! The driver with the real Claude Code, both builds: what the engine relies on and no fake can vouch for.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+#[path = "driver/bed.rs"]
+mod bed;
+#[path = "driver/beside.rs"]
+mod beside;
+mod common;
+#[path = "driver/policies.rs"]
+mod policies;
+#[path = "driver/steering.rs"]
+mod steering;

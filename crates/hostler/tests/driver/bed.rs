@@ -1,0 +1,148 @@
+//! The driver alone with one of the real builds, on a scripted model that remembers what it was asked.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
+use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
+use hostler_driver::{
+    CloseMode, ConversationStart, Driver as _, DriverEvent, Endpoint, Gate, GatedCall, Gatekeeper, Installer as _,
+    OpenSpec, Opened, Prompt, Steer, SteerId,
+};
+use hostler_process::SupervisorCommand;
+use uuid::Uuid;
+
+use crate::common::upstream::ScriptedServer;
+use crate::common::{Home, PATIENCE, cache_home};
+
+/// One agent, and where it lives.
+pub(crate) struct Bed {
+    pub(crate) build: &'static str,
+    pub(crate) home: Home,
+    pub(crate) model: ScriptedServer,
+    pub(crate) opened: Opened,
+    /// Everything that the agent did.
+    pub(crate) seen: Vec<DriverEvent>,
+}
+
+/// What the gate says; everything is allowed to begin with.
+#[derive(Clone)]
+struct Says(Arc<Mutex<Gate>>);
+
+impl Gatekeeper for Says {
+    fn decide(&self, _: &GatedCall<'_>) -> Gate {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Bed {
+    pub(crate) async fn open(build: &'static str) -> Self {
+        Self::open_with(build, Gate::Allow, |_| {}).await
+    }
+
+    pub(crate) async fn open_with(build: &'static str, gate: Gate, change: impl FnOnce(&mut OpenSpec)) -> Self {
+        let home = Home::new();
+        let model = ScriptedServer::start().await;
+        let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let installer =
+            ClaudeInstaller::new(InstallerConfig::for_this_machine(cache_home().join("hostler"), environment.clone()));
+        let installed = installer.installed(build).expect("the build is installed");
+        let supervisor =
+            SupervisorCommand { program: env!("CARGO_BIN_EXE_hostler").into(), args: vec!["supervise".into()] };
+        let mut config = ClaudeConfig::new(Executable::from_path(installed.path), supervisor, home.path("run"));
+        config.host_environment = environment;
+        config.agent_env = vec![
+            ("CLAUDE_CONFIG_DIR".into(), home.path("claude").into()),
+            ("HOME".into(), home.path("home").into()),
+            ("TMPDIR".into(), home.path("run").into()),
+        ];
+        let mut spec = OpenSpec {
+            conversation: ConversationStart::New(Uuid::new_v4()),
+            working_directory: home.work(),
+            model: "claude-sonnet-4-5".to_owned(),
+            web_search: false,
+            permission_mode: "default".to_owned(),
+            effort: None,
+            thinking_budget: None,
+            more_directories: Vec::new(),
+            endpoint: Endpoint { base_url: model.url.clone(), bearer: "nonce.id".to_owned().into() },
+            gatekeeper: Arc::new(Says(Arc::new(Mutex::new(gate)))),
+        };
+        change(&mut spec);
+        let opened = ClaudeDriver::new(config).open(spec).await.unwrap();
+        Self { build, home, model, opened, seen: Vec::new() }
+    }
+
+    /// A file in the working directory, which a command may wait for.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.home.work().join(name)
+    }
+
+    pub(crate) async fn send(&self, prompt: &str) {
+        self.opened.connection.send(Prompt::new(prompt)).await.unwrap();
+    }
+
+    pub(crate) fn steer(&self, id: &str, text: &str) {
+        self.opened.connection.steer(Steer { id: SteerId(id.to_owned()), text: Prompt::new(text) });
+    }
+
+    /// Waits for an event, and answers all up to it.
+    pub(crate) async fn until(&mut self, what: &str, wanted: impl Fn(&DriverEvent) -> bool) -> Vec<DriverEvent> {
+        let mut events = Vec::new();
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.opened.events.recv()).await;
+            let Ok(Some(event)) = next else { panic!("{}: no {what} but {next:?} after {events:#?}", self.build) };
+            let found = wanted(&event);
+            self.seen.push(event.clone());
+            events.push(event);
+            if found {
+                return events;
+            }
+        }
+    }
+
+    pub(crate) async fn end(&mut self) -> Vec<DriverEvent> {
+        self.until("end of the turn", |event| matches!(event, DriverEvent::TurnEnded(_))).await
+    }
+
+    pub(crate) async fn gated(&mut self) {
+        self.until("decision of the gate", |event| matches!(event, DriverEvent::ToolGated { .. })).await;
+    }
+
+    /// The bodies of the requests that hold a text.
+    pub(crate) fn requests_with(&self, text: &str) -> Vec<String> {
+        let all = self.model.requests().into_iter().map(|request| request.body["messages"].to_string());
+        all.filter(|body| body.contains(text)).collect()
+    }
+
+    pub(crate) async fn close(self) {
+        self.opened.connection.close(CloseMode::Now).await;
+    }
+}
+
+/// A command that ends with this code when the file is there.
+pub(crate) fn wait_for(file: &str, code: u8) -> String {
+    format!("while [ ! -e {file} ]; do sleep 0.05; done; exit {code}")
+}
+
+/// What is said in the events.
+pub(crate) fn text(events: &[DriverEvent]) -> String {
+    let said = |event: &DriverEvent| match event {
+        DriverEvent::Delta { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(said).collect()
+}
+
+/// The receipts, and what they stand between.
+pub(crate) fn receipts(events: &[DriverEvent]) -> Vec<&str> {
+    let receipt = |event| match event {
+        &DriverEvent::SteerInjected(_) => Some("told"),
+        DriverEvent::SteerUndelivered(_) => Some("kept"),
+        DriverEvent::MessageStarted => Some("answer"),
+        DriverEvent::TurnEnded(_) => Some("end"),
+        _ => None,
+    };
+    events.iter().filter_map(receipt).collect()
+}

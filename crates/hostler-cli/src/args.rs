@@ -271,7 +271,25 @@ Examples:
         #[arg(long)]
         undo: bool,
     },
-    /// Removes sessions for good.
+    /// Writes what the host keeps about a session to stdout.
+    ///
+    /// The audit log says who decided what about which tool call, when and why: one entry a line, as JSON, the oldest
+    /// first. It goes with its session: export it before you delete that.
+    #[command(after_long_help = "\
+Examples:
+  hostler sessions export 1f0c --audit > audit.jsonl
+  hostler sessions export 1f0c --audit | jq -r 'select(.decision == \"deny\") | [.who, .tool, .input] | @tsv'
+
+Of an entry, who is a client's id, rule, mode, unattended or host; decision is allow, ask, deny or withdrawn; atMs counts
+milliseconds since 1970; why is the rule, or the reason.")]
+    Export {
+        /// The session
+        session: String,
+        /// Its audit log
+        #[arg(long)]
+        audit: bool,
+    },
+    /// Removes sessions for good, and their audit logs with them.
     #[command(after_long_help = "\
 Examples:
   hostler sessions delete 1f0c
@@ -494,6 +512,7 @@ mod tests {
             "limit",
             "reasoning",
             "undo",
+            "audit",
             "yes",
             "workspace",
             "mode",

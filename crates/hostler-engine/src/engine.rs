@@ -331,9 +331,13 @@ impl Engine {
     /// Serialized, each entry is one line of the export.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// If there is no such session, or the store cannot be read.
     pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, EngineError> {
-        Ok(self.host.store.audit(session, after, limit).await?)
+        let page = self.host.store.audit(session, after, limit).await?;
+        if page.is_empty() && !self.host.sessions().knows(session) {
+            return Err(EngineError::SessionNotFound(session.to_owned()));
+        }
+        Ok(page)
     }
 
     /// The agents that are alive now.

@@ -3,6 +3,8 @@
 
 #[path = "tools/asking.rs"]
 mod asking;
+#[path = "tools/audit.rs"]
+mod audit;
 #[path = "tools/bench.rs"]
 mod bench;
 mod common;

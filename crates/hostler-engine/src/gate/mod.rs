@@ -6,13 +6,13 @@
 mod summary;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hostler_driver::{Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
-    Call, Decision, Disk, Mode, Resolver as _, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why,
-    decide, explain, judge, suggest,
+    Call, Decision, Disk, Mode, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, explain, judge,
+    plan_of, suggest,
 };
 use hostler_store::AuditEntry;
 use serde_json::Value;
@@ -133,7 +133,7 @@ impl SessionGate {
     }
 
     /// The directory that the session works in.
-    pub(crate) fn directory(&self) -> &std::path::Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.places.directory
     }
 
@@ -169,7 +169,7 @@ impl SessionGate {
             Some(Err(error)) => return asks(error.to_string()),
             None => return asks("The rules are not known.".to_owned()),
         };
-        let plans = self.plan_of(call).is_some();
+        let plans = self.places.plans.as_deref();
         let rulings = modes.into_iter().flatten().map(|mode| by(&rules, mode, call, plans));
         let strictest = rulings.max_by_key(|ruling| severity(&ruling.gate));
         let ruling = strictest.unwrap_or_else(|| asks("The mode is not known.".to_owned()));
@@ -181,12 +181,7 @@ impl SessionGate {
 
     /// The file of the agent's own plans that a call is about.
     fn plan_of(&self, call: &Call) -> Option<PathBuf> {
-        if !matches!(call.tool.as_str(), "Edit" | "MultiEdit" | "Read" | "Write") {
-            return None;
-        }
-        let plans = Disk.resolve(self.places.plans.as_ref()?).ok()?;
-        let file = Disk.resolve(&call.cwd.join(call.input.get("file_path")?.as_str()?)).ok()?;
-        (file.parent()? == plans && file.extension()? == "md").then_some(file)
+        plan_of(call, self.places.plans.as_ref()?, &Disk)
     }
 
     /// `false` if the log is too far behind.
@@ -232,15 +227,9 @@ impl Gatekeeper for SessionGate {
     }
 }
 
-/// The decision in one mode. `plans`: the call is about the agent's own plans.
-fn by(rules: &RuleSet, mode: Mode, call: &Call, plans: bool) -> Ruling {
-    if mode == Mode::Plan && plans {
-        let decision = decide(rules, mode, call, &Disk);
-        if !decision.is_by_rule() && matches!(decision.verdict, Verdict::Allow | Verdict::Deny) {
-            return Ruling { gate: Gate::Allow, who: "mode", why: "It is the agent's own plan.".to_owned() };
-        }
-    }
-    let decision = judge(rules, mode, call, &Disk);
+/// The decision in one mode.
+fn by(rules: &RuleSet, mode: Mode, call: &Call, plans: Option<&Path>) -> Ruling {
+    let decision = judge(rules, mode, call, plans, &Disk);
     let who = if decision.is_by_rule() { "rule" } else { "mode" };
     let why = told(&decision);
     match decision.verdict {

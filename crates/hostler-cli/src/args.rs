@@ -172,8 +172,8 @@ pub(crate) struct ProxyArgs {
 /// Sends one message to a session, a new one unless it is named, and streams the answer to stdout.
 ///
 /// Uses the host of the state directory; where none runs, one is started for the time being. Ctrl-C interrupts the turn.
-/// On a terminal you are asked about what needs your word, as long as no other client answers first; elsewhere it is
-/// denied.
+/// On a terminal you are asked about what needs your word, as long as no other client answers first; a tool's input can be
+/// changed in $VISUAL or $EDITOR before it runs. Elsewhere it is denied.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:

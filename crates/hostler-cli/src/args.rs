@@ -306,8 +306,8 @@ Examples:
 
 /// Lists, changes and tests the rules that say what agents may do.
 ///
-/// They are in rules.toml of the state directory. A host that runs follows them from the next tool call on. Deny beats ask
-/// beats allow, over all rules.
+/// They are in rules.toml of the state directory. A host that runs follows them from the next tool call on, and decides what
+/// waits for a person by them. Deny beats ask beats allow, over all rules.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 A RULE names a tool, and what it is about in parentheses:

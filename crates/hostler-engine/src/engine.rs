@@ -9,7 +9,7 @@ use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, Sess
 use hostler_driver::Driver;
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -113,6 +113,7 @@ impl Engine {
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
             interrupt_grace: config.interrupt_grace,
             permissions: config.permissions,
+            rules_version: watch::Sender::new(rules.page().version),
             rules,
             absence: config.absence,
             tasks: TaskTracker::new(),
@@ -127,6 +128,7 @@ impl Engine {
         host.hub.clients.restore(host.store.clients(since, clients::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.load_catalogue().await?;
+        host.watch_rules();
         Ok(Self { host })
     }
 

@@ -10,3 +10,5 @@ mod bench;
 mod common;
 #[path = "tools/permissions.rs"]
 mod permissions;
+#[path = "tools/rules.rs"]
+mod rules;

@@ -156,7 +156,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         gate,
         decisions,
         desk: Desk::default(),
-        changing: None,
+        changing: VecDeque::new(),
         machine: TurnMachine::default(),
         agent: Agent::default(),
         budget: Budget::default(),
@@ -230,8 +230,8 @@ pub(super) struct Actor {
     decisions: mpsc::Receiver<AuditEntry>,
     /// What waits for a person.
     desk: Desk,
-    /// A change of the permission mode that the agent has not taken yet.
-    changing: Option<(Box<Dispatch>, Mode)>,
+    /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
+    changing: VecDeque<(Box<Dispatch>, Mode)>,
     budget: Budget,
     /// The running turn's parts.
     transcript: Option<Transcript>,

@@ -1,7 +1,7 @@
 //! The gate of a session: decides on every tool call, at once, from the rules, the permission mode and the directory.
 //!
 //! What it knows can be changed at any moment and holds from the next call on. While a change of the mode is under way
-//! the stricter of both modes holds.
+//! the strictest of all modes that have to do with it holds.
 
 mod summary;
 
@@ -34,8 +34,8 @@ const UNWRITABLE: &str = "The host cannot write down what is decided, so nothing
 #[derive(Debug)]
 struct Policy {
     mode: Mode,
-    /// The mode that is about to hold.
-    next: Option<Mode>,
+    /// The modes that are about to hold, one after the other.
+    next: VecDeque<Mode>,
     /// The session's own rules.
     rules: RuleSet,
     /// All rules that hold, and for which page of the book that is true.
@@ -84,7 +84,7 @@ impl SessionGate {
         rules: RuleSet,
     ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
         let (log, decisions) = mpsc::channel(UNWRITTEN);
-        let policy = RwLock::new(Policy { mode, next: None, rules, joined: None });
+        let policy = RwLock::new(Policy { mode, next: VecDeque::new(), rules, joined: None });
         let (asked, plan) = (Mutex::default(), Mutex::default());
         (Arc::new(Self { places, book, policy, log, asked, plan }), decisions)
     }
@@ -93,19 +93,24 @@ impl SessionGate {
         change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on the session's mode, and only it, holds.
+    /// The session has another mode. Changes that are under way go on.
     pub(crate) fn set_mode(&self, mode: Mode) {
-        self.change(|policy| (policy.mode, policy.next) = (mode, None));
+        self.change(|policy| policy.mode = mode);
     }
 
-    /// From now on the stricter one of the session's mode and this one holds.
+    /// From now on the strictest of the session's mode and all that are about to hold holds.
     pub(crate) fn begin_change(&self, mode: Mode) {
-        self.change(|policy| policy.next = Some(mode));
+        self.change(|policy| policy.next.push_back(mode));
     }
 
-    /// The change does not come about.
+    /// The change that began first has come about.
+    pub(crate) fn finish_change(&self) {
+        self.change(|policy| policy.mode = policy.next.pop_front().unwrap_or(policy.mode));
+    }
+
+    /// The change that began first does not come about.
     pub(crate) fn abandon_change(&self) {
-        self.change(|policy| policy.next = None);
+        self.change(|policy| policy.next.pop_front());
     }
 
     /// Adds rules of the session.
@@ -162,7 +167,8 @@ impl SessionGate {
                 });
                 policy.joined = Some((page.version, joined));
             }
-            (policy.joined.as_ref().map(|(_, rules)| rules.clone()), [Some(policy.mode), policy.next])
+            let modes: Vec<Mode> = std::iter::once(policy.mode).chain(policy.next.iter().copied()).collect();
+            (policy.joined.as_ref().map(|(_, rules)| rules.clone()), modes)
         });
         let rules = match rules {
             Some(Ok(rules)) => rules,
@@ -170,7 +176,7 @@ impl SessionGate {
             None => return asks("The rules are not known.".to_owned()),
         };
         let plans = self.places.plans.as_deref();
-        let rulings = modes.into_iter().flatten().map(|mode| by(&rules, mode, call, plans));
+        let rulings = modes.into_iter().map(|mode| by(&rules, mode, call, plans));
         let strictest = rulings.max_by_key(|ruling| severity(&ruling.gate));
         let ruling = strictest.unwrap_or_else(|| asks("The mode is not known.".to_owned()));
         match page.broken {

@@ -420,6 +420,15 @@ impl Reader {
                 });
                 true
             }
+            Command::Audit(params) => {
+                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
+                self.context.tasks.spawn(async move {
+                    let result = methods::audit(&engine, params).await;
+                    // The client may have left.
+                    let _ = replies.send(encode::answer(&id, result)).await;
+                });
+                true
+            }
             Command::Dispose(session) => {
                 let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
                 self.context.tasks.spawn(async move {

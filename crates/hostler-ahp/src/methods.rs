@@ -6,7 +6,7 @@ use ahp_types::commands::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hostler_engine::{CreateSession, Engine};
+use hostler_engine::{AuditRow, CreateSession, Engine};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -24,6 +24,29 @@ pub(crate) enum Command {
     Dispose(String),
     /// Read contents, which may be large.
     Read(ResourceReadParams),
+    /// Read a page of a session's audit log.
+    Audit(AuditParams),
+}
+
+/// How many entries of an audit log are sent at once, unless fewer are asked for.
+const AUDIT_PAGE: usize = 500;
+
+/// `hostler/audit`, which is no method of AHP: what was decided about a session's tool calls, page by page.
+#[derive(serde::Deserialize)]
+pub(crate) struct AuditParams {
+    channel: String,
+    /// The last entry that is known.
+    #[serde(default)]
+    after: i64,
+    limit: Option<usize>,
+}
+
+/// A page; `next` goes into `after` and is missing at the end.
+#[derive(Serialize)]
+struct AuditPage {
+    items: Vec<AuditRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<i64>,
 }
 
 /// What an accepted `initialize` establishes.
@@ -76,6 +99,10 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
         },
         "resourceRead" => match decode::params::<ResourceReadParams>(params) {
             Ok(params) => return Command::Read(params),
+            Err(error) => Err(error),
+        },
+        "hostler/audit" => match decode::params::<AuditParams>(params) {
+            Ok(params) => return Command::Audit(params),
             Err(error) => Err(error),
         },
         "listSessions" => list_sessions(engine, params),
@@ -136,6 +163,14 @@ pub(crate) async fn read(engine: &Engine, params: ResourceReadParams) -> Result<
         },
     };
     value(&ResourceReadResult { data, encoding, content_type })
+}
+
+/// Reads a page of a session's audit log.
+pub(crate) async fn audit(engine: &Engine, params: AuditParams) -> Result<Value, RpcError> {
+    let limit = params.limit.unwrap_or(AUDIT_PAGE).clamp(1, AUDIT_PAGE);
+    let items = engine.audit(&params.channel, params.after, limit).await?;
+    let next = if items.len() < limit { None } else { items.last().map(|row| row.id) };
+    value(&AuditPage { items, next })
 }
 
 fn value(result: &impl Serialize) -> Result<Value, RpcError> {

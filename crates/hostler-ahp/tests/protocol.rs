@@ -439,5 +439,17 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
     assert_eq!(request, RequestId("r1".into()));
     assert!(matches!(answer, Answer::Allow { input: None }), "{answer:?}");
     raw.envelope("session/inputNeededRemoved").await;
+    let page = raw.call("hostler/audit", json!({"channel": SESSION})).await.unwrap();
+    let entry = &page["items"][0];
+    assert_eq!((&entry["who"], &entry["decision"]), (&json!("raw"), &json!("allow")), "{page}");
+    assert_eq!((page["items"].as_array().unwrap().len(), page.get("next")), (1, None));
+    let page = raw.call("hostler/audit", json!({"channel": SESSION, "limit": 1})).await.unwrap();
+    assert_eq!(page["next"], page["items"][0]["id"], "there may be more");
+    let rest = raw.call("hostler/audit", json!({"channel": SESSION, "after": page["next"], "limit": 1})).await.unwrap();
+    assert_eq!(rest, json!({"items": []}));
+    assert_eq!(raw.code("hostler/audit", json!({"channel": "claude:/unknown"})).await, -32001);
+    assert_eq!(raw.code("hostler/audit", json!({"channel": SESSION, "limit": -1})).await, -32602);
+    raw.call("disposeSession", json!({"channel": SESSION})).await.unwrap();
+    assert_eq!(raw.code("hostler/audit", json!({"channel": SESSION})).await, -32001, "it goes with its session");
     rig.engine.shutdown().await;
 }

@@ -1,4 +1,4 @@
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,14 +62,18 @@ impl ClaudeConfig {
 }
 
 impl ClaudeConfig {
-    /// Where newer builds let the model write its plan, in plan mode too.
     fn plans(&self) -> Option<PathBuf> {
         let variable = |name: &str| {
             let mut all = self.agent_env.iter().chain(&self.host_environment);
             all.find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
         };
-        Some(config_directory(variable)?.join("plans"))
+        plans_directory(variable)
     }
+}
+
+/// Where newer builds let the model write its plan, in plan mode too, in an environment.
+pub fn plans_directory<'a>(variable: impl Fn(&str) -> Option<&'a OsStr>) -> Option<PathBuf> {
+    Some(config_directory(variable)?.join("plans"))
 }
 
 impl fmt::Debug for ClaudeConfig {

@@ -36,7 +36,7 @@ mod transcript;
 mod version;
 pub mod wire;
 
-pub use driver::{ClaudeConfig, ClaudeDriver, DEFAULT_HANDSHAKE_TIMEOUT};
+pub use driver::{ClaudeConfig, ClaudeDriver, DEFAULT_HANDSHAKE_TIMEOUT, plans_directory};
 pub use executable::Executable;
 pub use stats::WireStats;
 pub use version::Version;

@@ -172,8 +172,8 @@ pub(crate) struct ProxyArgs {
 /// Sends one message to a session, a new one unless it is named, and streams the answer to stdout.
 ///
 /// Uses the host of the state directory; where none runs, one is started for the time being. Ctrl-C interrupts the turn.
-/// On a terminal you are asked about what needs your word, as long as no other client answers first; elsewhere it is
-/// denied.
+/// On a terminal you are asked about what needs your word, as long as no other client answers first; a tool's input can be
+/// changed in $VISUAL or $EDITOR before it runs. Elsewhere it is denied.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -271,7 +271,25 @@ Examples:
         #[arg(long)]
         undo: bool,
     },
-    /// Removes sessions for good.
+    /// Writes what the host keeps about a session to stdout.
+    ///
+    /// The audit log says who decided what about which tool call, when and why: one entry a line, as JSON, the oldest
+    /// first. It goes with its session: export it before you delete that.
+    #[command(after_long_help = "\
+Examples:
+  hostler sessions export 1f0c --audit > audit.jsonl
+  hostler sessions export 1f0c --audit | jq -r 'select(.decision == \"deny\") | [.who, .tool, .input] | @tsv'
+
+Of an entry, who is a client's id, rule, mode, unattended or host; decision is allow, ask, deny or withdrawn; atMs counts
+milliseconds since 1970; why is the rule, or the reason.")]
+    Export {
+        /// The session
+        session: String,
+        /// Its audit log
+        #[arg(long)]
+        audit: bool,
+    },
+    /// Removes sessions for good, and their audit logs with them.
     #[command(after_long_help = "\
 Examples:
   hostler sessions delete 1f0c
@@ -288,8 +306,8 @@ Examples:
 
 /// Lists, changes and tests the rules that say what agents may do.
 ///
-/// They are in rules.toml of the state directory. A host that runs follows them from the next tool call on. Deny beats ask
-/// beats allow, over all rules.
+/// They are in rules.toml of the state directory. A host that runs follows them from the next tool call on, and decides what
+/// waits for a person by them. Deny beats ask beats allow, over all rules.
 #[derive(Debug, Subcommand)]
 #[command(after_long_help = "\
 A RULE names a tool, and what it is about in parentheses:
@@ -494,6 +512,7 @@ mod tests {
             "limit",
             "reasoning",
             "undo",
+            "audit",
             "yes",
             "workspace",
             "mode",

@@ -1,4 +1,4 @@
-//! A terminal that does not show what is typed.
+//! The terminal's own settings: it need not show what is typed, and gets back what an editor leaves behind.
 
 use std::io;
 
@@ -23,6 +23,25 @@ impl Drop for Hidden {
     fn drop(&mut self) {
         // A terminal that is gone needs nothing back.
         let _gone = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.before);
+    }
+}
+
+/// Gives stdin's terminal back the settings that it has now, once it is dropped.
+pub(crate) struct Kept {
+    before: Option<Termios>,
+}
+
+impl Kept {
+    pub(crate) fn now() -> Self {
+        Self { before: tcgetattr(io::stdin()).ok() }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _gone = tcsetattr(io::stdin(), SetArg::TCSADRAIN, before);
+        }
     }
 }
 

@@ -194,3 +194,17 @@ async fn the_mode_of_the_settings_counts_and_must_be_one() {
     assert_eq!(said.exit, Exit::Usage);
     assert!(said.err.starts_with("There is no permission mode yolo: choose default, "), "{}", said.err);
 }
+
+#[tokio::test]
+async fn planning_may_write_the_agents_own_plan_and_a_rule_may_object() {
+    let shell = Shell::new();
+    let plan = format!("Write({})", text(&shell.home.scratch.path().join("plans/mine.md")));
+    let test = ["rules", "test", &plan, "--mode", "plan"];
+    let said = shell.done(&test).await;
+    assert_eq!(said.out, "Allowed: in the mode plan, it is the agent's own plan.\n");
+    assert_eq!(shell.done(&["rules", "test", "Write(~/plans/mine.md)", "--mode", "plan"]).await.out, said.out);
+    assert!(shell.done(&["rules", "test", &plan]).await.out.starts_with("Asked"));
+    assert!(shell.done(&["rules", "test", "Write(plans/mine.md)", "--mode", "plan"]).await.out.starts_with("Denied"));
+    shell.done(&["rules", "add", "deny", "Edit(~/plans/**)"]).await;
+    assert!(shell.done(&test).await.out.starts_with("Denied: the global rule"));
+}

@@ -102,6 +102,32 @@ async fn show_tells_the_turns_of_the_session_that_is_meant() {
 }
 
 #[tokio::test]
+async fn the_audit_log_is_exported_over_all_pages_line_by_line() {
+    let launcher = host([]);
+    let (exit, out, err) = run(&["sessions", "export", "27", "--audit"], &launcher).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    let entries: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: Vec<_> = entries.iter().map(|entry| entry["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [1, 2, 3]);
+    assert_eq!(entries[2]["input"], "\u{9b}3", "programs get it as it is");
+    let asked: Vec<_> = launcher.seen.params("hostler/audit");
+    assert_eq!(asked, [json!({ "channel": THIRD, "after": 0 }), json!({ "channel": THIRD, "after": 2 })]);
+
+    let mut stage = Stage::new().on_terminal();
+    assert_eq!(stage.run(&["sessions", "export", "27", "--audit"], &host([])).await, Exit::Done);
+    assert!(!stage.out.text().contains('\u{9b}'), "{}", stage.out.text());
+}
+
+#[tokio::test]
+async fn an_export_of_nothing_is_a_usage_error_that_starts_no_host() {
+    let launcher = host([]);
+    let mut stage = Stage::new();
+    assert_eq!(stage.run(&["sessions", "export", "27"], &launcher).await, Exit::Usage);
+    assert!(stage.err.text().contains("--audit"), "{}", stage.err.text());
+    assert!(launcher.seen.options.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_terminal_is_not_steered_by_what_an_agent_said() {
     let mut stage = Stage::new().on_terminal().var("NO_COLOR", "1");
     assert_eq!(stage.run(&["sessions", "show", "27"], &host([])).await, Exit::Done);
@@ -113,6 +139,7 @@ async fn an_ambiguous_session_is_a_usage_error_and_an_unknown_one_a_failure() {
     for args in [
         &["sessions", "show"][..],
         &["sessions", "archive"],
+        &["sessions", "export", "--audit"],
         &["sessions", "delete", "--yes"],
         &["run", "hi", "--session"],
     ] {

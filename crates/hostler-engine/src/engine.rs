@@ -9,7 +9,7 @@ use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, Sess
 use hostler_driver::Driver;
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -119,6 +119,7 @@ impl Engine {
             interrupt_grace: config.interrupt_grace,
             max_queue: config.max_queue,
             permissions: config.permissions,
+            rules_version: watch::Sender::new(rules.page().version),
             rules,
             absence: config.absence,
             tasks: TaskTracker::new(),
@@ -133,6 +134,7 @@ impl Engine {
         host.hub.clients.restore(host.store.clients(since, clients::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.load_catalogue().await?;
+        host.watch_rules();
         Ok(Self { host })
     }
 
@@ -350,9 +352,13 @@ impl Engine {
     /// Serialized, each entry is one line of the export.
     ///
     /// # Errors
-    /// If the store cannot be read.
+    /// If there is no such session, or the store cannot be read.
     pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, EngineError> {
-        Ok(self.host.store.audit(session, after, limit).await?)
+        let page = self.host.store.audit(session, after, limit).await?;
+        if page.is_empty() && !self.host.sessions().knows(session) {
+            return Err(EngineError::SessionNotFound(session.to_owned()));
+        }
+        Ok(page)
     }
 
     /// The agents that are alive now.

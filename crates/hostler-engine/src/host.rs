@@ -9,7 +9,8 @@ use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_driver::Driver;
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -23,6 +24,9 @@ use crate::port::{AgentStatus, ModelGateway};
 use crate::root::Root;
 use crate::session::Dispatch;
 
+/// How often the file of the rules is looked at while no call asks for it.
+const RULES_POLL: Duration = Duration::from_secs(1);
+
 /// What all actors share.
 pub(crate) struct Host {
     pub(crate) store: Store,
@@ -35,6 +39,8 @@ pub(crate) struct Host {
     pub(crate) max_queue: usize,
     pub(crate) permissions: PermissionConfig,
     pub(crate) rules: Arc<RuleBook>,
+    /// The version of the rules that sessions have been told of; what waits there is decided anew.
+    pub(crate) rules_version: watch::Sender<u64>,
     /// How long a client may be away before it is no longer part of its sessions.
     pub(crate) absence: Duration,
     pub(crate) tasks: TaskTracker,
@@ -101,6 +107,27 @@ impl Host {
         if let Err(error) = self.store.sequencer().submit(batch).await {
             tracing::debug!(%error, "a refusal came too late");
         }
+    }
+
+    /// Tells all sessions if the rules have changed since they were told last.
+    pub(crate) fn look_at_rules(&self) {
+        let version = self.rules.page().version;
+        self.rules_version.send_if_modified(|told| std::mem::replace(told, version) != version);
+    }
+
+    /// Looks at the rules again and again: whoever edits them tells nobody. Ends with the host.
+    pub(crate) fn watch_rules(self: &Arc<Self>) {
+        let (host, stop) = (Arc::downgrade(self), self.stop.clone());
+        let watch = async move {
+            let mut ticks = tokio::time::interval(RULES_POLL);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                ticks.tick().await;
+                let Some(host) = host.upgrade() else { return };
+                host.look_at_rules();
+            }
+        };
+        self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });
     }
 
     pub(crate) fn agent_is_there(&self, session: &Arc<str>, status: AgentStatus) {

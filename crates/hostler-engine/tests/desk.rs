@@ -10,5 +10,7 @@ mod modes;
 mod permissions;
 #[path = "desk/questions.rs"]
 mod questions;
+#[path = "desk/rules.rs"]
+mod rules;
 #[path = "desk/tools.rs"]
 mod tools;

@@ -1,15 +1,27 @@
 //! What becomes of a call in a host: nothing is left open.
 
+use std::path::Path;
+
 use crate::call::Call;
 use crate::decide::{Decision, Mode, Verdict, Why, decide};
 use crate::path::Resolver;
+use crate::plan::plan_of;
 use crate::reading::is_harmless;
 use crate::set::RuleSet;
 
 /// Decides as [`decide`] does, and what that leaves open as well: what only looks around in the working directory passes,
-/// the rest is asked, or denied where nobody is asked. The verdict is never [`Verdict::Leave`].
-pub fn judge(rules: &RuleSet, mode: Mode, call: &Call, resolver: &dyn Resolver) -> Decision {
+/// the rest is asked, or denied where nobody is asked. The verdict is never [`Verdict::Leave`]. `plans` is where the agent
+/// writes its own plans: in the mode for planning it may, as long as no rule speaks of it.
+pub fn judge(rules: &RuleSet, mode: Mode, call: &Call, plans: Option<&Path>, resolver: &dyn Resolver) -> Decision {
     let decision = decide(rules, mode, call, resolver);
+    if mode == Mode::Plan
+        && !decision.is_by_rule()
+        && matches!(decision.verdict, Verdict::Allow | Verdict::Deny)
+        && plans.is_some_and(|plans| plan_of(call, plans, resolver).is_some())
+    {
+        let because = "it is the agent's own plan";
+        return Decision { verdict: Verdict::Allow, why: vec![Why::Mode { mode, because }] };
+    }
     let open = match decision.verdict {
         Verdict::Leave => true,
         // Planning reads; where, is decided as in every session.
@@ -45,7 +57,7 @@ mod tests {
         let mut rules = RuleSet::default();
         rules.add(Rule::parse(Effect::Allow, Scope::Global, "Bash(make:*)").unwrap()).unwrap();
         let call = Call::parse(call, "/project").unwrap();
-        explain(&judge(&rules, mode, &call, &Links::default()))
+        explain(&judge(&rules, mode, &call, Some(Path::new("/plans")), &Links::default()))
     }
 
     #[test]
@@ -60,6 +72,9 @@ mod tests {
             (Mode::Plan, "Read(src/main.rs)", &*format!("Allowed: in the mode plan, {reads}")),
             (Mode::Plan, "Read(/etc/passwd)", "Asked: no rule speaks of `Read`."),
             (Mode::Plan, "Write(x)", "Denied: in the mode plan, it writes a file."),
+            (Mode::Plan, "Write(/plans/mine.md)", "Allowed: in the mode plan, it is the agent's own plan."),
+            (Mode::Plan, "Write(/plans/mine.sh)", "Denied: in the mode plan, it writes a file."),
+            (Mode::Default, "Write(/plans/mine.md)", "Asked: no rule speaks of `/plans/mine.md`."),
         ] {
             let said = said(mode, call);
             assert_eq!(said.first().map(String::as_str), Some(expected), "{call} in {mode:?}: {said:?}");

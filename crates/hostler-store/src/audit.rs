@@ -11,7 +11,7 @@ use crate::StoreError;
 pub struct AuditEntry {
     /// When, in milliseconds since the epoch.
     pub at_ms: i64,
-    /// Who decided: a client's id, `rule`, `mode`, or `host`.
+    /// Who decided: a client's id, `rule`, `mode`, `unattended`, or `host`.
     pub who: String,
     /// The call's id.
     pub call: String,

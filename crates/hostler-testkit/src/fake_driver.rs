@@ -121,7 +121,8 @@ impl FakeStart {
         let (events, receiver) = mpsc::channel(4096);
         let (prompt_sender, prompts) = mpsc::channel(64);
         let (answer_sender, answers) = mpsc::channel(64);
-        let (mode_sender, modes) = mpsc::channel(64);
+        // The second one is taken when the test has read the first one.
+        let (mode_sender, modes) = mpsc::channel(1);
         let (change_sender, changes) = mpsc::channel(64);
         let (stop_sender, stopped) = mpsc::channel(64);
         let state = Arc::new(State::default());

@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         device_login: Arc::new(GitHubLogin),
         installers: vec![installer],
         doctor: Vec::new(),
+        plans: hostler_claude::plans_directory(|name| environment.var(name)),
         environment,
     };
     hostler_cli::main(std::env::args_os(), wiring)

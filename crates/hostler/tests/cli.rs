@@ -188,6 +188,51 @@ async fn run_asks_on_a_terminal_what_the_agent_may_do() {
     user.nothing_is_left();
 }
 
+/// An editor that writes what it is told, once for each line of a file; it must find the input.
+fn editor(user: &User, texts: &[&str]) -> String {
+    let (script, left) = (user.home.path("editor.sh"), user.home.path("texts"));
+    std::fs::write(&left, texts.iter().map(|text| format!("{text}\n")).collect::<String>()).unwrap();
+    let left = left.display();
+    let body = format!(
+        "[ \"$1\" = --wait ] && [ -s \"$2\" ] && [ -t 0 ] && [ -t 1 ] || exit 7\nhead -n 1 {left} > \"$2\"\nsed -i 1d {left}\n"
+    );
+    std::fs::write(&script, body).unwrap();
+    format!("sh {} --wait", script.display())
+}
+
+#[tokio::test]
+async fn a_call_can_be_changed_in_an_editor_before_it_runs() {
+    let user = User::new();
+    let (made, other) = (user.home.work().join("made"), user.home.work().join("other"));
+    let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
+    let prompt = "denies it: ";
+    let editor = editor(&user, &["{ \"command\": ", "{\"command\":\"touch other\",\"description\":\"y\"}"]);
+    let mut command = user.hostler(&["run", script]);
+    command.env("VISUAL", &editor).env("EDITOR", "false");
+    let (code, shown) = on_a_terminal(command, vec![(prompt, "e\n"), (prompt, "e\n"), (prompt, "1\n")]).await;
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("That is not JSON: ") && shown.contains("Allow it with the changed input"), "{shown}");
+    assert!(other.exists() && !made.exists(), "{shown}");
+    let left = files(&user.home.path("run"));
+    assert!(!left.iter().any(|file| file.ends_with("input.json")), "{left:?}");
+
+    std::fs::remove_file(&other).unwrap();
+    let mut command = user.hostler(&["run", script]);
+    command.env_remove("VISUAL").env("EDITOR", "false");
+    let (code, shown) = on_a_terminal(command, vec![(prompt, "e\n"), (prompt, "n\n")]).await;
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(shown.contains("The editor false failed") && !made.exists(), "{shown}");
+
+    let mut command = user.hostler(&["run", script]);
+    command.env_remove("VISUAL").env_remove("EDITOR");
+    let typed = "{\"command\":\"touch other\",\n\"description\":\"y\"}\n.\n";
+    let steps = vec![(prompt, "e\n"), ("as it is.", typed), (prompt, "1\n")];
+    let (code, shown) = on_a_terminal(command, steps).await;
+    assert_eq!(code, Some(0), "{shown}");
+    assert!(other.exists() && !made.exists(), "{shown}");
+    user.nothing_is_left();
+}
+
 #[tokio::test]
 async fn run_asks_the_agents_questions_on_a_terminal() {
     let user = User::new();

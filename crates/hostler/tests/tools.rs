@@ -3,8 +3,12 @@
 
 #[path = "tools/asking.rs"]
 mod asking;
+#[path = "tools/audit.rs"]
+mod audit;
 #[path = "tools/bench.rs"]
 mod bench;
 mod common;
 #[path = "tools/permissions.rs"]
 mod permissions;
+#[path = "tools/rules.rs"]
+mod rules;

@@ -20,6 +20,7 @@ use ahp_types::state::{ChatState, SessionState, SnapshotState};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
@@ -163,6 +164,12 @@ impl Client {
         self.request("listSessions", &params).await
     }
 
+    /// A page of a session's audit log, after an entry (0: from the beginning).
+    pub(crate) async fn audit(&self, session: &str, after: i64) -> Result<AuditPage, ClientError> {
+        let params = AuditParams { channel: session, after };
+        self.request("hostler/audit", &params).await
+    }
+
     /// Subscribes to a session and returns its state.
     pub(crate) async fn session(&self, session: &str) -> Result<SessionState, ClientError> {
         match self.state(session).await? {
@@ -252,6 +259,20 @@ impl Client {
 #[serde(rename_all = "camelCase")]
 struct Negotiated {
     protocol_version: String,
+}
+
+#[derive(Serialize)]
+struct AuditParams<'a> {
+    channel: &'a str,
+    after: i64,
+}
+
+/// Entries of an audit log, each as the host wrote it.
+#[derive(Deserialize)]
+pub(crate) struct AuditPage {
+    pub(crate) items: Vec<Box<RawValue>>,
+    /// Where the next page begins, if there is one.
+    pub(crate) next: Option<i64>,
 }
 
 /// The chat that a session's messages go to.

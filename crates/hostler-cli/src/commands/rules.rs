@@ -29,7 +29,7 @@ pub(crate) async fn rules(
         RulesCommand::List { .. } => list(&page(settings)?, settings.json, &mut io.console)?,
         RulesCommand::Add(args) => add(Change::new(args, environment)?, settings, io).await?,
         RulesCommand::Remove(args) => remove(Change::new(args, environment)?, settings, io).await?,
-        RulesCommand::Test { call, .. } => test(call, environment, settings, &mut io.console)?,
+        RulesCommand::Test { call, .. } => test(call, wiring, settings, &mut io.console)?,
     }
     Ok(Exit::Done)
 }
@@ -157,13 +157,13 @@ fn line(row: &[String; 4], widths: [usize; 4]) -> String {
 }
 
 /// Says what the host would do about a call.
-fn test(call: &str, environment: &HostEnvironment, settings: &Settings, console: &mut Console) -> Result<(), Failure> {
+fn test(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Console) -> Result<(), Failure> {
     let directory = normalise(&settings.cwd);
     let wrong = |error| Failure::new(Exit::Usage, one_line(&format!("This is not a call: {error}.")));
-    let call = Call::parse(call, &directory).map_err(wrong)?.with_home(&environment.home);
+    let call = Call::parse(call, &directory).map_err(wrong)?.with_home(&wiring.environment.home);
     let mode = mode(settings)?;
     let rules = page(settings)?.rules_for(&directory).map_err(|error| in_trouble(error.into()))?;
-    let decision = judge(&rules, mode, &call, &Disk);
+    let decision = judge(&rules, mode, &call, wiring.plans.as_deref(), &Disk);
     let style = match decision.verdict {
         Verdict::Allow => Style::Green,
         Verdict::Ask | Verdict::Leave => Style::Yellow,

@@ -11,7 +11,9 @@ use crate::host::{Reached, reach};
 use crate::ports::Wiring;
 use crate::progress::Spinner;
 use crate::settings::Settings;
-use crate::turn::{Lines, Renderer, Session, Shown, Turn, TurnEnd, create_session, explain, open_session};
+use crate::turn::{
+    Editor, Lines, Person, Renderer, Session, Shown, Turn, TurnEnd, create_session, explain, open_session,
+};
 
 /// A prompt that is longer than this is a mistake.
 const MAX_PROMPT: u64 = 16 << 20;
@@ -27,6 +29,7 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     let environment = &wiring.environment;
     // Who gave the message on stdin has nothing more to say there.
     let attended = environment.stdin_is_terminal && environment.stderr_is_terminal && args.prompt != "-";
+    let attended = attended.then(|| Editor::of(environment));
     let end = converse(&prompt, args, settings, attended, &mut host, spinner, io).await;
     let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
     let mut outcome = end.and_then(explain);
@@ -40,12 +43,12 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     outcome.map(|()| Exit::Done)
 }
 
-/// One session, one turn.
+/// One session, one turn. `attended`: somebody is there, perhaps with an editor.
 async fn converse(
     prompt: &str,
     args: &RunArgs,
     settings: &Settings,
-    attended: bool,
+    attended: Option<Option<Editor>>,
     host: &mut Reached,
     spinner: Spinner,
     io: &mut Io,
@@ -54,7 +57,7 @@ async fn converse(
     let session = io.signals.unless(enter_session(args, settings, client, events)).await??;
     let turn = Turn::start(client, &session, prompt, settings.model.as_deref()).await?;
     let Io { console, signals, stdin } = io;
-    let person = attended.then(|| Lines::new(stdin));
+    let person = attended.map(|editor| Person { lines: Lines::new(stdin), editor });
     if settings.json {
         drop(spinner);
         let show = |shown: Shown<'_>| match shown {

@@ -40,6 +40,8 @@ pub struct Wiring {
     pub installers: Vec<Arc<dyn Installer>>,
     /// Checks of other layers that `doctor` reports beside its own.
     pub doctor: Vec<Arc<dyn DoctorCheck>>,
+    /// Where the agent writes its own plans.
+    pub plans: Option<PathBuf>,
     /// The process's environment, read once.
     pub environment: HostEnvironment,
 }

@@ -4,6 +4,7 @@
 //! about to answer it must not answer the next one by mistake, so that one is shown after another Enter.
 
 mod call;
+mod draft;
 mod form;
 
 use std::collections::{HashMap, VecDeque};
@@ -28,6 +29,8 @@ pub(crate) enum Asked {
     Show(String),
     /// Dispatch this.
     Answer(Box<StateAction>),
+    /// Open this in the person's editor; [`Asker::edited`] hears what has become of it.
+    Edit(String),
     /// There are too many matters for this one.
     TooMany,
 }
@@ -43,6 +46,8 @@ pub(crate) enum Unanswered {
 enum Reply {
     /// Show this and read on.
     Again(String),
+    /// Open this in an editor.
+    Edit(String),
     Answer(Box<StateAction>),
 }
 
@@ -68,6 +73,8 @@ pub(crate) struct Asker {
     /// A question was withdrawn while somebody may have been typing.
     startled: bool,
     names: HashMap<String, String>,
+    /// Whether the person has an editor.
+    editor: bool,
 }
 
 impl std::fmt::Debug for Asker {
@@ -112,9 +119,9 @@ impl Asker {
         turn.clone_into(&mut self.turn);
     }
 
-    pub(crate) fn new(turn: &str) -> Self {
+    pub(crate) fn new(turn: &str, editor: bool) -> Self {
         let (matters, names) = (VecDeque::new(), HashMap::new());
-        Self { turn: turn.to_owned(), matters, stage: Stage::Idle, startled: false, names }
+        Self { turn: turn.to_owned(), matters, stage: Stage::Idle, startled: false, names, editor }
     }
 
     /// Whether a line is awaited.
@@ -133,8 +140,8 @@ impl Asker {
                 Asked::Nothing
             }
             StateAction::ChatToolCallReady(action) if action.turn_id == self.turn && action.confirmed.is_none() => {
-                let name = self.names.get(&action.tool_call_id).cloned().unwrap_or_else(|| "Tool".to_owned());
-                self.add(Matter::Call(PendingCall::new(name, action)))
+                let name = self.names.get(&action.tool_call_id).map_or("Tool", String::as_str);
+                self.add(Matter::Call(PendingCall::new(name, action, self.editor)))
             }
             StateAction::ChatInputRequested(action) => self.add(Matter::Form(Form::new(&action.request))),
             action => settled(action).map_or(Asked::Nothing, |id| self.settle(id)),
@@ -146,14 +153,33 @@ impl Asker {
         self.startled = false;
         match (&self.stage, self.matters.front_mut()) {
             (Stage::Cleared, _) => self.show_first(),
-            (Stage::Open, Some(matter)) => match matter.reply(line.trim()) {
-                Reply::Again(text) => Asked::Show(text),
-                Reply::Answer(action) => {
-                    self.stage = Stage::Sent;
-                    Asked::Answer(action)
-                }
-            },
+            (Stage::Open, Some(matter)) => {
+                let reply = matter.reply(line.trim());
+                self.follow(reply)
+            }
             _ => Asked::Nothing,
+        }
+    }
+
+    /// What has become of a text in the person's editor, or why nothing has.
+    pub(crate) fn edited(&mut self, edited: Result<String, String>) -> Asked {
+        match (&self.stage, self.matters.front_mut()) {
+            (Stage::Open, Some(Matter::Call(call))) => {
+                let reply = call.edited(edited);
+                self.follow(reply)
+            }
+            _ => Asked::Nothing,
+        }
+    }
+
+    fn follow(&mut self, reply: Reply) -> Asked {
+        match reply {
+            Reply::Again(text) => Asked::Show(text),
+            Reply::Edit(text) => Asked::Edit(text),
+            Reply::Answer(action) => {
+                self.stage = Stage::Sent;
+                Asked::Answer(action)
+            }
         }
     }
 

@@ -21,6 +21,8 @@ pub(crate) enum Input<'a> {
     Closed(String),
     /// Somebody typed a line.
     Line(&'a str),
+    /// The editor is closed: what has become of the text, or why nothing has.
+    Edited(Result<String, String>),
     /// Nobody types any more.
     NobodyThere,
     /// Ctrl-C, or SIGTERM.
@@ -37,6 +39,8 @@ pub(crate) enum Step {
     Cancel,
     /// Ask our person.
     Ask(String),
+    /// Open this in our person's editor.
+    Edit(String),
     /// Answer requests that only a person can answer, in the name of ours or of nobody.
     Answer(Vec<StateAction>),
     End(TurnEnd),
@@ -75,14 +79,14 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// `attended`: somebody is there to be asked.
-    pub(crate) fn new(session: &Session, turn: &str, client: &str, attended: bool) -> Self {
+    /// `asker`: somebody is there to be asked.
+    pub(crate) fn new(session: &Session, turn: &str, client: &str, asker: Option<Asker>) -> Self {
         Self {
             session: session.uri.clone(),
             chat: session.chat.clone(),
             turn: turn.to_owned(),
             client: client.to_owned(),
-            asker: attended.then(|| Asker::new(turn)),
+            asker,
             interrupted: false,
             unread: false,
         }
@@ -103,11 +107,8 @@ impl Follower {
             Input::Envelope(envelope) => self.on_envelope(envelope),
             Input::SessionRemoved => Step::End(TurnEnd::Lost("The session was removed.".to_owned())),
             Input::Closed(reason) => Step::End(TurnEnd::Lost(reason)),
-            Input::Line(line) => match self.asker.as_mut().map(|asker| asker.hear(line)) {
-                Some(Asked::Show(text)) => Step::Ask(text),
-                Some(Asked::Answer(action)) => Step::Answer(vec![*action]),
-                _ => Step::Wait,
-            },
+            Input::Line(line) => said(self.asker.as_mut().map(|asker| asker.hear(line))),
+            Input::Edited(edited) => said(self.asker.as_mut().map(|asker| asker.edited(edited))),
             Input::NobodyThere => {
                 let left = self.asker.take().map(|mut asker| asker.give_up()).unwrap_or_default();
                 let refusal = |unanswered| match unanswered {
@@ -172,6 +173,7 @@ impl Follower {
             Asked::Nothing => Step::Wait,
             Asked::Show(text) => Step::Ask(text),
             Asked::Answer(action) => Step::Answer(vec![*action]),
+            Asked::Edit(text) => Step::Edit(text),
             Asked::TooMany => self.answer_for_nobody(&envelope.action),
         }
     }
@@ -235,6 +237,16 @@ fn continued_in(action: &ChatTurnCompleteAction) -> Option<&str> {
     action.meta.as_ref()?.get("hostler")?.get("continuedIn")?.as_str()
 }
 
+/// What follows from our person's word.
+fn said(asked: Option<Asked>) -> Step {
+    match asked {
+        Some(Asked::Show(text)) => Step::Ask(text),
+        Some(Asked::Answer(action)) => Step::Answer(vec![*action]),
+        Some(Asked::Edit(text)) => Step::Edit(text),
+        Some(Asked::Nothing | Asked::TooMany) | None => Step::Wait,
+    }
+}
+
 fn declined(request: &str) -> StateAction {
     StateAction::ChatInputCompleted(ChatInputCompletedAction {
         request_id: request.to_owned(),
@@ -249,7 +261,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn follower() -> Follower {
-        Follower::new(&Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into() }, "t1", "me", false)
+        Follower::new(&Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into() }, "t1", "me", None)
     }
 
     fn envelope(channel: &str, action: Value) -> ActionEnvelope {

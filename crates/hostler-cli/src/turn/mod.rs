@@ -1,6 +1,7 @@
 //! One turn, seen from a client: start it, follow it to its end, show it.
 
 mod ask;
+mod editor;
 mod follow;
 mod lines;
 mod render;
@@ -14,6 +15,7 @@ use ahp_types::actions::{
 };
 use ahp_types::commands::CreateSessionParams;
 use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection};
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -21,8 +23,10 @@ use uuid::Uuid;
 
 use crate::client::{Client, ClientError, Event};
 use crate::exit::{Exit, Failure};
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 
+pub(crate) use ask::Asker;
+pub(crate) use editor::Editor;
 pub(crate) use follow::{Follower, Input, Step, TurnEnd};
 pub(crate) use lines::Lines;
 pub(crate) use render::{Renderer, explain, failure_text};
@@ -88,6 +92,14 @@ fn trim_slash(uri: &str) -> String {
     }
 }
 
+/// Who is asked what waits for a person.
+pub(crate) struct Person<'a> {
+    /// What they type.
+    pub(crate) lines: Lines<'a>,
+    /// Where they change longer texts.
+    pub(crate) editor: Option<Editor>,
+}
+
 /// Something to show while a turn is followed.
 #[derive(Debug)]
 pub(crate) enum Shown<'a> {
@@ -139,24 +151,37 @@ impl<'a> Turn<'a> {
     }
 
     /// Follows the turn to its end; `show` sees every envelope of the session. If nobody reads what is shown, the turn
-    /// is cancelled and the rest stays unseen. What waits for a person is asked of the one who types the lines; without
-    /// one it is refused.
+    /// is cancelled and the rest stays unseen. What waits for a person is asked of this one; without one it is refused.
     pub(crate) async fn follow(
         &self,
         events: &mut mpsc::Receiver<Event>,
         signals: &mut Signals,
-        mut person: Option<Lines<'_>>,
+        mut person: Option<Person<'_>>,
         mut show: impl FnMut(Shown<'_>) -> io::Result<()>,
     ) -> Result<TurnEnd, Failure> {
-        let mut follower = Follower::new(self.session, &self.id, self.client.id(), person.is_some());
+        let asker = person.as_ref().map(|person| Asker::new(&self.id, person.editor.is_some()));
+        let mut follower = Follower::new(self.session, &self.id, self.client.id(), asker);
         let mut read = true;
+        // While it is open the terminal is the editor's: nothing is shown or read, and Ctrl-C is meant for it.
+        let mut editing: Option<BoxFuture<'_, Result<String, String>>> = None;
         loop {
             let listened = follower.listens();
             let step = tokio::select! {
                 // A flood of events does not drown Ctrl-C.
                 biased;
-                _ = signals.next() => follower.on(Input::Interrupt),
-                event = events.recv() => match event {
+                signal = signals.next() => match signal {
+                    Signal::Interrupt if editing.is_some() => Step::Wait,
+                    _ => {
+                        editing = None;
+                        follower.on(Input::Interrupt)
+                    }
+                },
+                edited = closed(&mut editing), if editing.is_some() => {
+                    editing = None;
+                    forget_typed(&mut person);
+                    follower.on(Input::Edited(edited))
+                }
+                event = events.recv(), if editing.is_none() => match event {
                     Some(Event::Envelope { envelope, raw }) => {
                         let mine = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
                         let shown = if read && mine { show(Shown::Envelope(&envelope, &raw)) } else { Ok(()) };
@@ -177,7 +202,7 @@ impl<'a> Turn<'a> {
                     Some(Event::Closed(error)) => follower.on(Input::Closed(error.to_string())),
                     None => follower.on(Input::Closed("The connection to the host ended.".to_owned())),
                 },
-                line = next_line(&mut person), if listened => match line {
+                line = next_line(&mut person), if listened && editing.is_none() => match line {
                     Ok(Some(line)) => follower.on(Input::Line(&line)),
                     Ok(None) | Err(_) => follower.on(Input::NobodyThere),
                 },
@@ -187,10 +212,13 @@ impl<'a> Turn<'a> {
                 Step::Cancel => self.cancel(follower.turn()).await?,
                 Step::Ask(text) => {
                     // What was typed before the question is no answer to it.
-                    if let Some(lines) = person.as_mut().filter(|_| !listened) {
-                        lines.forget();
+                    if !listened {
+                        forget_typed(&mut person);
                     }
                     show(Shown::Prompt(&text))?;
+                }
+                Step::Edit(text) => {
+                    editing = person.as_ref().and_then(|person| person.editor.as_ref()).map(|editor| editor.edit(text));
                 }
                 Step::Answer(actions) => {
                     for action in actions {
@@ -214,10 +242,24 @@ impl<'a> Turn<'a> {
     }
 }
 
-async fn next_line(person: &mut Option<Lines<'_>>) -> io::Result<Option<String>> {
+async fn next_line(person: &mut Option<Person<'_>>) -> io::Result<Option<String>> {
     match person {
-        Some(lines) => lines.next().await,
+        Some(person) => person.lines.next().await,
         None => Ok(None),
+    }
+}
+
+fn forget_typed(person: &mut Option<Person<'_>>) {
+    if let Some(person) = person {
+        person.lines.forget();
+    }
+}
+
+/// What an open editor leaves.
+async fn closed(editing: &mut Option<BoxFuture<'_, Result<String, String>>>) -> Result<String, String> {
+    match editing {
+        Some(editing) => editing.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -273,6 +273,7 @@ impl Peer {
             }
             "subscribe" => json!({ "snapshot": snapshot(&channel, self.seq, &self.shared.turns) }),
             "listSessions" => self.page(params),
+            "hostler/audit" => self.audit(params),
             "dispatchAction" => {
                 let action = &params["action"];
                 if action["type"] == "chat/turnStarted" {
@@ -295,6 +296,18 @@ impl Peer {
         let mut page = json!({ "items": sessions[from..until] });
         if until < sessions.len() {
             page["nextCursor"] = until.to_string().into();
+        }
+        page
+    }
+
+    /// Three entries, the last one with something for a terminal.
+    fn audit(&self, params: &Value) -> Value {
+        let entry = |id: usize| json!({ "id": id, "who": "ada", "decision": "allow", "input": format!("\u{9b}{id}") });
+        let from = usize::try_from(params["after"].as_i64().unwrap()).unwrap();
+        let until = 3.min(from + PAGE);
+        let mut page = json!({ "items": (from + 1..=until).map(entry).collect::<Vec<_>>() });
+        if until < 3 {
+            page["next"] = until.into();
         }
         page
     }

@@ -137,6 +137,7 @@ impl Stage {
             device_login: Arc::new(self.login.clone()),
             installers: vec![Arc::new(FakeInstaller::installed(self.scratch.path()))],
             doctor: Vec::new(),
+            plans: Some(self.scratch.path().join("plans")),
             environment: self.environment(),
         }
     }

@@ -102,8 +102,9 @@ impl Actor {
     async fn permission_requested(&mut self, request: PermissionRequest) {
         let (id, call) = (request.request.clone(), request.call.clone());
         let input = request.input.get();
+        let ruling = self.gate.ruling(&request.tool, input);
         // A rule that asks is stronger than any that allows: no rule can be offered against it.
-        let offers = self.gate.ruling(&request.tool, input).who != "rule";
+        let offers = ruling.who != "rule";
         let suggest = |scope| if offers { self.gate.suggestions(&request.tool, input, scope) } else { Vec::new() };
         let choices = Choices::new(&suggest(Scope::Session), &suggest(Scope::Workspace));
         let Some(options) = self.desk.ask(request.clone(), choices) else {
@@ -125,6 +126,10 @@ impl Actor {
         });
         self.needed(needed).await;
         self.wait_for_somebody(id);
+        // Rules or mode have changed while the agent asked.
+        if ruling.gate != Gate::Ask {
+            self.review().await;
+        }
     }
 
     async fn inquired(&mut self, asked: InputRequest) {
@@ -280,7 +285,10 @@ impl Actor {
         let (book, directory) = (self.host.rules.clone(), self.gate.directory().to_owned());
         let written = tokio::task::spawn_blocking(move || book.add(Some(&directory), &rules)).await;
         match written {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(_)) => {
+                self.host.look_at_rules();
+                Ok(())
+            }
             Ok(Err(error)) => Err(format!("{error}; it can still be allowed once")),
             Err(_) => Err("the host is stopping".to_owned()),
         }

@@ -19,7 +19,7 @@ mod steer;
 mod telling;
 mod turns;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -66,6 +66,8 @@ pub(crate) enum Input {
     Agent(AgentNews),
     /// The gate has decided something.
     Decided(AuditEntry),
+    /// The host's rules have changed.
+    RulesChanged,
     /// Nobody has answered a request in time.
     Unanswered(RequestId),
     /// The session has used something, a limit was changed, or a request waits or goes on.
@@ -146,6 +148,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
     let mode = config::mode(name, host.permissions.allow_bypass);
     let (gate, decisions) = SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone());
+    let mut rules = host.rules_version.subscribe();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let head = session.queue().first().map(|message| message.id.clone());
     let mut actor = Actor {
@@ -156,7 +159,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         desk: Desk::default(),
         beside: HashMap::new(),
         handed: None,
-        changing: None,
+        changing: VecDeque::new(),
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
         budget: Budget::default(),
@@ -178,6 +181,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             Some(input) = inputs.recv() => input,
             Some(event) = actor.agent.next_event() => Input::Event(event),
             Some(entry) = actor.decisions.recv() => Input::Decided(entry),
+            Ok(()) = rules.changed() => Input::RulesChanged,
             Some(()) = budget_changes.next() => Input::BudgetChanged,
             Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
                 Ok(input) => input,
@@ -234,8 +238,8 @@ pub(super) struct Actor {
     beside: HashMap<String, BackgroundTask>,
     /// The steering message that the driver holds for the agent.
     handed: Option<String>,
-    /// A change of the permission mode that the agent has not taken yet.
-    changing: Option<(Box<Dispatch>, Mode)>,
+    /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
+    changing: VecDeque<(Box<Dispatch>, Mode)>,
     budget: Budget,
     /// The running turn's parts.
     transcript: Option<Transcript>,
@@ -264,6 +268,7 @@ impl Actor {
             Input::Event(event) => self.events(event).await,
             Input::Agent(news) => self.agent_news(news).await,
             Input::Decided(entry) => self.decided(entry).await,
+            Input::RulesChanged => self.review().await,
             Input::Unanswered(request) => self.unanswered(&request).await,
             Input::BudgetChanged => self.budget_changed().await,
             Input::BudgetDue => self.budget_due().await,

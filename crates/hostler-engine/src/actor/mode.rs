@@ -1,5 +1,6 @@
 //! The permission mode of a session that lives. The gate is as strict as the old and the new mode together until the
-//! agent has taken the new one; only then does the state say so. An agent that does not take it is ended.
+//! agent has taken the new one; only then does the state say so. An agent that does not take it is ended. Wishes that come
+//! meanwhile wait, count in the gate like the first one, and are carried out in their order: the last one wins.
 
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ use crate::desk::Refusal;
 use crate::session::Dispatch;
 use crate::transcript::Failure;
 use crate::turn::Input as TurnInput;
+
+/// How many wishes for a mode may wait for the agent.
+const MOST_WISHES: usize = 16;
 
 /// How long an agent may take to take a mode.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,26 +41,40 @@ impl Actor {
         let Some(mode) = wanted.map(|name| config::mode(name, bypass)) else {
             return self.accept_simple(dispatch).await;
         };
-        if self.changing.is_some() {
-            return Err("the permission mode is being changed; try again".to_owned());
+        if self.changing.len() >= MOST_WISHES {
+            return Err("the permission mode is being changed again and again; wait for the agent".to_owned());
         }
         self.gate.begin_change(mode);
-        let word = config::agent_mode(mode);
-        if self.agent.permission_mode().is_some_and(|known| known != word) && self.tell_agent(word) {
-            self.changing = Some((Box::new(dispatch.clone()), mode));
-            return Ok(());
+        self.changing.push_back((Box::new(dispatch.clone()), mode));
+        if self.changing.len() == 1 {
+            self.change_mode().await;
         }
-        self.accept_mode(dispatch, mode).await
+        Ok(())
     }
 
-    async fn accept_mode(&mut self, dispatch: &Dispatch, mode: Mode) -> Result<(), Refusal> {
-        if let Err(reason) = self.accept_simple(dispatch).await {
-            self.gate.abandon_change();
-            return Err(reason);
+    /// Carries out the wishes for a mode in their order, until the agent has to be waited for.
+    async fn change_mode(&mut self) {
+        while let Some(word) = self.changing.front().map(|(_, mode)| config::agent_mode(*mode)) {
+            if self.agent.permission_mode().is_some_and(|known| known != word) && self.tell_agent(word) {
+                return;
+            }
+            self.accept_mode().await;
         }
-        self.gate.set_mode(mode);
-        self.review().await;
-        Ok(())
+    }
+
+    /// The first wish comes about, if it can be stored.
+    async fn accept_mode(&mut self) {
+        let Some((dispatch, _)) = self.changing.pop_front() else { return };
+        match self.accept_simple(&dispatch).await {
+            Ok(()) => {
+                self.gate.finish_change();
+                self.review().await;
+            }
+            Err(reason) => {
+                self.gate.abandon_change();
+                self.host.reject(*dispatch, reason).await;
+            }
+        }
     }
 
     /// Brings an agent that was opened under another mode to the session's.
@@ -89,20 +107,21 @@ impl Actor {
             _ => {}
         }
         // Another change may have been told before this one.
-        let Some((dispatch, mode)) = self.changing.take_if(|(_, mode)| config::agent_mode(*mode) == word) else {
+        if self.changing.front().is_none_or(|(_, mode)| config::agent_mode(*mode) != word) {
             return;
-        };
-        if let Err(reason) = self.accept_mode(&dispatch, mode).await {
-            self.host.reject(*dispatch, reason).await;
-            // The agent works under a mode that the session does not have.
+        }
+        self.accept_mode().await;
+        self.change_mode().await;
+        if self.changing.is_empty() {
+            // If it could not be stored, the agent works under a mode that the session does not have.
             self.tell_mode();
         }
     }
 
     async fn distrust(&mut self, error: &ConnectionError) {
         tracing::error!(session = &*self.session.uri, %error, "the agent did not take the permission mode; it is ended");
-        self.gate.abandon_change();
-        if let Some((dispatch, _)) = self.changing.take() {
+        while let Some((dispatch, _)) = self.changing.pop_front() {
+            self.gate.abandon_change();
             let reason = format!("the agent did not take the permission mode and was ended: {error}");
             self.host.reject(*dispatch, reason).await;
         }

@@ -1,18 +1,18 @@
 //! The gate of a session: decides on every tool call, at once, from the rules, the permission mode and the directory.
 //!
 //! What it knows can be changed at any moment and holds from the next call on. While a change of the mode is under way
-//! the stricter of both modes holds.
+//! the strictest of all modes that have to do with it holds.
 
 mod summary;
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hostler_driver::{Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
-    Call, Decision, Disk, Mode, Resolver as _, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why,
-    decide, explain, judge, suggest,
+    Call, Decision, Disk, Mode, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, explain, judge,
+    plan_of, suggest,
 };
 use hostler_store::AuditEntry;
 use serde_json::Value;
@@ -34,8 +34,8 @@ const UNWRITABLE: &str = "The host cannot write down what is decided, so nothing
 #[derive(Debug)]
 struct Policy {
     mode: Mode,
-    /// The mode that is about to hold.
-    next: Option<Mode>,
+    /// The modes that are about to hold, one after the other.
+    next: VecDeque<Mode>,
     /// The session's own rules.
     rules: RuleSet,
     /// All rules that hold, and for which page of the book that is true.
@@ -84,7 +84,7 @@ impl SessionGate {
         rules: RuleSet,
     ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
         let (log, decisions) = mpsc::channel(UNWRITTEN);
-        let policy = RwLock::new(Policy { mode, next: None, rules, joined: None });
+        let policy = RwLock::new(Policy { mode, next: VecDeque::new(), rules, joined: None });
         let (asked, plan) = (Mutex::default(), Mutex::default());
         (Arc::new(Self { places, book, policy, log, asked, plan }), decisions)
     }
@@ -93,19 +93,24 @@ impl SessionGate {
         change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on the session's mode, and only it, holds.
+    /// The session has another mode. Changes that are under way go on.
     pub(crate) fn set_mode(&self, mode: Mode) {
-        self.change(|policy| (policy.mode, policy.next) = (mode, None));
+        self.change(|policy| policy.mode = mode);
     }
 
-    /// From now on the stricter one of the session's mode and this one holds.
+    /// From now on the strictest of the session's mode and all that are about to hold holds.
     pub(crate) fn begin_change(&self, mode: Mode) {
-        self.change(|policy| policy.next = Some(mode));
+        self.change(|policy| policy.next.push_back(mode));
     }
 
-    /// The change does not come about.
+    /// The change that began first has come about.
+    pub(crate) fn finish_change(&self) {
+        self.change(|policy| policy.mode = policy.next.pop_front().unwrap_or(policy.mode));
+    }
+
+    /// The change that began first does not come about.
     pub(crate) fn abandon_change(&self) {
-        self.change(|policy| policy.next = None);
+        self.change(|policy| policy.next.pop_front());
     }
 
     /// Adds rules of the session.
@@ -133,7 +138,7 @@ impl SessionGate {
     }
 
     /// The directory that the session works in.
-    pub(crate) fn directory(&self) -> &std::path::Path {
+    pub(crate) fn directory(&self) -> &Path {
         &self.places.directory
     }
 
@@ -162,15 +167,16 @@ impl SessionGate {
                 });
                 policy.joined = Some((page.version, joined));
             }
-            (policy.joined.as_ref().map(|(_, rules)| rules.clone()), [Some(policy.mode), policy.next])
+            let modes: Vec<Mode> = std::iter::once(policy.mode).chain(policy.next.iter().copied()).collect();
+            (policy.joined.as_ref().map(|(_, rules)| rules.clone()), modes)
         });
         let rules = match rules {
             Some(Ok(rules)) => rules,
             Some(Err(error)) => return asks(error.to_string()),
             None => return asks("The rules are not known.".to_owned()),
         };
-        let plans = self.plan_of(call).is_some();
-        let rulings = modes.into_iter().flatten().map(|mode| by(&rules, mode, call, plans));
+        let plans = self.places.plans.as_deref();
+        let rulings = modes.into_iter().map(|mode| by(&rules, mode, call, plans));
         let strictest = rulings.max_by_key(|ruling| severity(&ruling.gate));
         let ruling = strictest.unwrap_or_else(|| asks("The mode is not known.".to_owned()));
         match page.broken {
@@ -181,12 +187,7 @@ impl SessionGate {
 
     /// The file of the agent's own plans that a call is about.
     fn plan_of(&self, call: &Call) -> Option<PathBuf> {
-        if !matches!(call.tool.as_str(), "Edit" | "MultiEdit" | "Read" | "Write") {
-            return None;
-        }
-        let plans = Disk.resolve(self.places.plans.as_ref()?).ok()?;
-        let file = Disk.resolve(&call.cwd.join(call.input.get("file_path")?.as_str()?)).ok()?;
-        (file.parent()? == plans && file.extension()? == "md").then_some(file)
+        plan_of(call, self.places.plans.as_ref()?, &Disk)
     }
 
     /// `false` if the log is too far behind.
@@ -232,15 +233,9 @@ impl Gatekeeper for SessionGate {
     }
 }
 
-/// The decision in one mode. `plans`: the call is about the agent's own plans.
-fn by(rules: &RuleSet, mode: Mode, call: &Call, plans: bool) -> Ruling {
-    if mode == Mode::Plan && plans {
-        let decision = decide(rules, mode, call, &Disk);
-        if !decision.is_by_rule() && matches!(decision.verdict, Verdict::Allow | Verdict::Deny) {
-            return Ruling { gate: Gate::Allow, who: "mode", why: "It is the agent's own plan.".to_owned() };
-        }
-    }
-    let decision = judge(rules, mode, call, &Disk);
+/// The decision in one mode.
+fn by(rules: &RuleSet, mode: Mode, call: &Call, plans: Option<&Path>) -> Ruling {
+    let decision = judge(rules, mode, call, plans, &Disk);
     let who = if decision.is_by_rule() { "rule" } else { "mode" };
     let why = told(&decision);
     match decision.verdict {

@@ -1,5 +1,6 @@
 //! The gate never says yes to what neither a rule nor the mode allows, whatever changes meanwhile.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use hostler_driver::{Gate, GatedCall, Gatekeeper as _};
@@ -18,6 +19,7 @@ const COMMANDS: [&str; 3] = ["git push", "touch made", "rm -rf x"];
 enum Step {
     Mode(usize),
     Begin(usize),
+    Finish,
     Abandon,
     Allow(usize),
     Call(usize),
@@ -27,6 +29,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0..MODES.len()).prop_map(Step::Mode),
         (0..MODES.len()).prop_map(Step::Begin),
+        Just(Step::Finish),
         Just(Step::Abandon),
         (0..COMMANDS.len()).prop_map(Step::Allow),
         (0..COMMANDS.len()).prop_map(Step::Call),
@@ -44,19 +47,23 @@ proptest! {
         let work = dir.path().to_owned();
         let places = Places { directory: work, ..Places::default() };
         let (gate, mut log) = SessionGate::new(places, book, Mode::Default, RuleSet::default());
-        let (mut mode, mut next, mut allowed) = (Mode::Default, None, Vec::new());
+        let (mut mode, mut next, mut allowed) = (Mode::Default, VecDeque::new(), Vec::new());
         for (at, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Mode(n) => {
-                    (mode, next) = (MODES[n], None);
+                    mode = MODES[n];
                     gate.set_mode(mode);
                 }
                 Step::Begin(n) => {
-                    next = Some(MODES[n]);
+                    next.push_back(MODES[n]);
                     gate.begin_change(MODES[n]);
                 }
+                Step::Finish => {
+                    mode = next.pop_front().unwrap_or(mode);
+                    gate.finish_change();
+                }
                 Step::Abandon => {
-                    next = None;
+                    next.pop_front();
                     gate.abandon_change();
                 }
                 Step::Allow(n) => {
@@ -71,9 +78,9 @@ proptest! {
                     let call = GatedCall { id: &id, tool: "Bash", input: &input, sub_agent: None };
                     let said = gate.decide(&call);
                     let passes = |mode: Mode| mode == Mode::Bypass || (mode != Mode::Plan && allowed.contains(&n));
-                    let may = passes(mode) && next.is_none_or(passes);
+                    let may = passes(mode) && next.iter().copied().all(passes);
                     prop_assert_eq!(said == Gate::Allow, may, "{:?} {:?} {:?}: {:?}", mode, next, COMMANDS[n], said);
-                    if mode == Mode::Plan || next == Some(Mode::Plan) {
+                    if mode == Mode::Plan || next.contains(&Mode::Plan) {
                         prop_assert!(matches!(said, Gate::Deny(_)), "a plan changes nothing");
                     }
                     prop_assert!(log.try_recv().is_ok(), "it is written down");

@@ -103,3 +103,38 @@ async fn skipping_permissions_must_be_allowed_by_the_host_and_the_agent_never_he
     assert_eq!(bench.rig.listed(), [SESSION]);
     bench.rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn wishes_that_follow_each_other_are_all_answered_and_the_last_one_wins() {
+    let mut bench = Bench::start().await;
+    let write = json!({ "file_path": "a.txt", "content": "x" });
+    for mode in ["acceptEdits", "plan", "dontAsk", "default", "acceptEdits"] {
+        bench.change_mode(mode).await;
+    }
+    bench.settled().await;
+    assert!(matches!(bench.gated("w1", "Write", &write), Gate::Deny(_)), "the strictest wish holds at once");
+    for told in ["acceptEdits", "plan", "default", "acceptEdits"] {
+        assert_eq!(bench.agent.modes.recv().await.unwrap(), told);
+    }
+    for _ in 0..5 {
+        bench.listener.until("session/configChanged").await;
+    }
+    bench.settled().await;
+    assert_eq!(bench.session()["config"]["values"]["permissionMode"], "acceptEdits");
+    assert_eq!(bench.gated("w2", "Write", &write), Gate::Allow);
+    assert!(bench.agent.modes.try_recv().is_err());
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_take_a_mode_takes_all_wishes_with_it() {
+    let mut bench = Bench::start().await;
+    bench.agent.modes.close();
+    bench.change_mode("plan").await;
+    bench.change_mode("acceptEdits").await;
+    for _ in 0..2 {
+        bench.listener.until("session/configChanged rejected: the agent did not take the permission mode").await;
+    }
+    assert_eq!(bench.session()["config"]["values"]["permissionMode"], "default");
+    bench.rig.engine.shutdown().await;
+}

@@ -12,8 +12,11 @@ fn background(file: &str, description: &str) -> String {
 }
 
 fn began(events: &[DriverEvent]) -> &TurnCause {
-    let cause = |event| if let &DriverEvent::TurnBegan(ref cause) = event { Some(cause) } else { None };
-    events.iter().find_map(cause).expect("a turn began")
+    let mut causes = events.iter().filter_map(|event| match event {
+        DriverEvent::TurnBegan(cause) => Some(cause),
+        _ => None,
+    });
+    causes.next().expect("a turn began")
 }
 
 fn is_over(event: &DriverEvent) -> bool {

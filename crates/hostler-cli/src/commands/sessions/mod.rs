@@ -45,6 +45,9 @@ fn check(command: &SessionsCommand, environment: &HostEnvironment) -> Result<(),
         SessionsCommand::Delete { yes: false, .. } if !can_ask(environment) => {
             Err(Failure::new(Exit::Usage, "Nobody can be asked here whether to delete: say --yes."))
         }
+        SessionsCommand::Export { audit: false, .. } => {
+            Err(Failure::new(Exit::Usage, "Say what to export: --audit, the session's audit log."))
+        }
         SessionsCommand::Rename { title, .. } if title.trim().is_empty() => {
             Err(Failure::new(Exit::Usage, "The title is empty."))
         }
@@ -81,6 +84,7 @@ async fn act(
             io.console.note(&format!("{} {what}.", name(&session)), Style::Plain);
             Ok(())
         }
+        SessionsCommand::Export { session, .. } => export_audit(session, host, io).await,
         SessionsCommand::Delete { sessions, yes } => delete(sessions, *yes, host, io).await,
     }
 }
@@ -160,6 +164,22 @@ async fn change(wanted: &str, action: StateAction, host: &mut Reached, io: &mut 
         Ok(summary)
     };
     io.signals.unless(work).await?
+}
+
+/// Each entry is a line, as the host wrote it.
+async fn export_audit(wanted: &str, host: &Reached, io: &mut Io) -> Result<(), Failure> {
+    let client = &host.client;
+    let session = io.signals.unless(catalogue::find(client, wanted)).await??.resource;
+    let mut after = Some(0);
+    while let Some(from) = after {
+        let page = io.signals.unless(client.audit(&session, from)).await??;
+        for entry in &page.items {
+            io.console.out_foreign(&format!("{}\n", entry.get()), Style::Plain)?;
+        }
+        // A host that sends the same page for ever is not followed.
+        after = page.next.filter(|next| *next > from);
+    }
+    Ok(())
 }
 
 /// All are found before one is removed.

@@ -4,7 +4,9 @@ use ahp_types::actions::{ChatToolCallConfirmedAction, ChatToolCallReadyAction, S
 use ahp_types::state::{
     ConfirmationOption, ConfirmationOptionKind, ToolCallCancellationReason, ToolCallConfirmationReason, ToolInput,
 };
+use serde_json::Value;
 
+use super::draft::Draft;
 use super::{Reply, is_no, is_yes, number};
 use crate::console::{one_line, printable};
 
@@ -13,27 +15,42 @@ const DENY_TELL: &str = "deny-tell";
 /// Of longer inputs the beginning is shown.
 const LINES: usize = 40;
 const CHARACTERS: usize = 4000;
+const CHANGED: &str = "Allow it with the changed input";
+/// Where no editor is known.
+const TYPE: &str = "Type the whole input; an empty line ends it, and nothing at all leaves it as it is.\n";
 
 /// A call, and how far its person is.
 pub(super) struct PendingCall {
     turn: String,
     id: String,
-    text: String,
+    heading: String,
+    input: String,
     options: Vec<ConfirmationOption>,
     /// The chosen no wants a word to go with it.
     tells: Option<String>,
+    /// The input, where it can be changed.
+    draft: Option<Draft>,
+    /// Whether there is an editor to change it in.
+    editor: bool,
 }
 
 impl PendingCall {
-    pub(super) fn new(name: String, ready: &ChatToolCallReadyAction) -> Self {
-        let mut text = format!("\n? {name}: {}\n", one_line(ready.invocation_message.as_text()));
-        match &ready.tool_input {
-            Some(ToolInput::Inline(input)) => text.push_str(&beginning(input)),
-            Some(ToolInput::ContentRef(_)) => text.push_str("  (The input is too long to be shown here.)\n"),
-            None => {}
+    pub(super) fn new(name: &str, ready: &ChatToolCallReadyAction, editor: bool) -> Self {
+        let input = match &ready.tool_input {
+            Some(ToolInput::Inline(input)) => beginning(input),
+            Some(ToolInput::ContentRef(_)) => "  (The input is too long to be shown here.)\n".to_owned(),
+            None => String::new(),
+        };
+        Self {
+            turn: ready.turn_id.clone(),
+            id: ready.tool_call_id.clone(),
+            heading: format!("\n? {name}: {}\n", one_line(ready.invocation_message.as_text())),
+            input,
+            options: ready.options.clone().filter(|options| !options.is_empty()).unwrap_or_else(plain_options),
+            tells: None,
+            draft: Draft::of(ready),
+            editor,
         }
-        let options = ready.options.clone().filter(|options| !options.is_empty()).unwrap_or_else(plain_options);
-        Self { turn: ready.turn_id.clone(), id: ready.tool_call_id.clone(), text, options, tells: None }
     }
 
     pub(super) fn id(&self) -> &str {
@@ -42,29 +59,76 @@ impl PendingCall {
 
     pub(super) fn restart(&mut self) {
         self.tells = None;
+        if let Some(draft) = &mut self.draft {
+            draft.stop_typing();
+        }
+    }
+
+    /// What a person can choose. A changed input is allowed once: what else the host offers is about the agent's own.
+    fn options(&self) -> Vec<ConfirmationOption> {
+        if self.changed().is_none() {
+            return self.options.clone();
+        }
+        let denials = self.options.iter().filter(|option| option.kind == ConfirmationOptionKind::Deny).cloned();
+        let kind = ConfirmationOptionKind::Approve;
+        let allowed = ConfirmationOption { id: String::new(), label: CHANGED.to_owned(), kind, group: None };
+        std::iter::once(allowed).chain(denials).collect()
+    }
+
+    fn changed(&self) -> Option<&Value> {
+        self.draft.as_ref().and_then(Draft::changed)
     }
 
     pub(super) fn prompt(&self) -> String {
-        let mut text = self.text.clone();
-        for (at, option) in self.options.iter().enumerate() {
+        let mut text = self.heading.clone();
+        match self.changed() {
+            Some(changed) => text.push_str(&format!("  Changed to:\n{}", beginning(&format!("{changed:#}")))),
+            None => text.push_str(&self.input),
+        }
+        for (at, option) in self.options().iter().enumerate() {
             text.push_str(&format!("  {}  {}\n", at + 1, one_line(&option.label)));
         }
-        format!("{text}A number, or a word to the agent that denies it: ")
+        let edit = if self.draft.is_some() { "e to change the input, " } else { "" };
+        format!("{text}A number, {edit}or a word to the agent that denies it: ")
+    }
+
+    /// What has become of the input in the editor, or why nothing has.
+    pub(super) fn edited(&mut self, edited: Result<String, String>) -> Reply {
+        let taken = edited.and_then(|text| self.draft.as_mut().map_or(Ok(()), |draft| draft.take(text)));
+        match taken {
+            Ok(()) => Reply::Again(self.prompt()),
+            Err(why) => Reply::Again(format!("\n{}\n{}", one_line(&why), self.prompt())),
+        }
     }
 
     pub(super) fn reply(&mut self, line: &str) -> Reply {
         if let Some(option) = self.tells.take() {
             return self.denial(Some(option), line);
         }
-        let of_kind = |kind| self.options.iter().position(|option| option.kind == kind);
-        let at = match number(line, self.options.len()) {
+        match &mut self.draft {
+            Some(draft) if draft.is_typed() => {
+                return match draft.line(line) {
+                    Some(text) => self.edited(Ok(text)),
+                    None => Reply::Again(String::new()),
+                };
+            }
+            Some(draft) if is_edit(line) && self.editor => return Reply::Edit(draft.text().to_owned()),
+            Some(draft) if is_edit(line) => {
+                draft.begin_typing();
+                return Reply::Again(format!("{}{TYPE}", printable(draft.text())));
+            }
+            _ => {}
+        }
+        let options = self.options();
+        let of_kind = |kind| options.iter().position(|option| option.kind == kind);
+        let at = match number(line, options.len()) {
             Some(at) => Some(at),
             None if is_yes(line) => of_kind(ConfirmationOptionKind::Approve),
             None if is_no(line) => of_kind(ConfirmationOptionKind::Deny),
             None => None,
         };
-        let again = || Reply::Again(format!("A number from 1 to {}, or a word: ", self.options.len()));
-        match at.and_then(|at| self.options.get(at)) {
+        let again = || Reply::Again(format!("A number from 1 to {}, or a word: ", options.len()));
+        match at.and_then(|at| options.get(at)) {
             Some(option) if option.kind == ConfirmationOptionKind::Approve => {
                 self.confirmed(true, Some(option.id.clone()), "")
             }
@@ -78,7 +142,7 @@ impl PendingCall {
             // Whoever types a number means an option.
             None if line.is_empty() || line.parse::<i64>().is_ok() || is_yes(line) || is_no(line) => again(),
             None => {
-                let tells = self.options.iter().find(|option| option.id == DENY_TELL);
+                let tells = options.iter().find(|option| option.id == DENY_TELL);
                 self.denial(tells.map(|option| option.id.clone()), line)
             }
         }
@@ -96,13 +160,17 @@ impl PendingCall {
             approved,
             confirmed: approved.then_some(ToolCallConfirmationReason::UserAction),
             reason: (!approved).then_some(ToolCallCancellationReason::Denied),
-            edited_tool_input: None,
+            edited_tool_input: self.changed().filter(|_| approved).map(Value::to_string),
             user_suggestion: None,
             reason_message: (!words.is_empty()).then(|| words.to_owned().into()),
             // Options that we made up are unknown to the host.
             selected_option_id: option.filter(|id| !id.is_empty()),
         })))
     }
+}
+
+fn is_edit(line: &str) -> bool {
+    line.eq_ignore_ascii_case("e") || line.eq_ignore_ascii_case("edit")
 }
 
 /// For hosts that offer none.

@@ -26,7 +26,7 @@ fn questions(questions: Value) -> ActionEnvelope {
 
 /// An asker that shows the envelope's matter.
 fn asking(envelope: &ActionEnvelope) -> Asker {
-    let mut asker = Asker::new("t");
+    let mut asker = Asker::new("t", false);
     assert!(matches!(asker.see(envelope, false), Asked::Show(_)));
     assert!(asker.listens());
     asker
@@ -48,7 +48,7 @@ fn shown(asked: Asked) -> String {
 
 #[test]
 fn a_call_is_shown_with_its_tool_its_input_and_the_options_of_the_host() {
-    let mut asker = Asker::new("t");
+    let mut asker = Asker::new("t", false);
     let start = json!({ "type": "chat/toolCallStart", "turnId": "t", "toolCallId": "a", "toolName": "Bash",
         "displayName": "Run command" });
     assert_eq!(asker.see(&envelope(start), false), Asked::Nothing);
@@ -133,7 +133,7 @@ fn questions_take_numbers_words_and_nothing() {
         { "kind": "boolean", "id": "sure", "message": "Sure?" },
         { "kind": "integer", "id": "count", "message": "How many?" },
     ]));
-    let mut asker = Asker::new("t");
+    let mut asker = Asker::new("t", false);
     let text = shown(asker.see(&form, false));
     let expected =
         "\nAbout colours\n? Which?\n  1  Red: warm\n  2  Blue\nA number, or own words, an empty line skips it: ";
@@ -183,4 +183,95 @@ fn more_than_a_person_can_keep_in_mind_is_not_kept() {
     assert_eq!(asker.see(&ready("last"), false), Asked::TooMany);
     assert_eq!(asker.give_up().len(), MOST);
     assert!(!asker.listens());
+}
+
+/// A call whose input the host lets us change.
+fn editable() -> ActionEnvelope {
+    let mut action = serde_json::to_value(ready("a").action).unwrap();
+    action["editable"] = true.into();
+    envelope(action)
+}
+
+#[test]
+fn a_changed_input_is_shown_and_allowed_once() {
+    let mut asker = Asker::new("t", true);
+    assert!(
+        shown(asker.see(&editable(), false))
+            .ends_with("A number, e to change the input, or a word to the agent that denies it: ")
+    );
+    let Asked::Edit(text) = asker.hear("e") else { panic!("no editor") };
+    assert_eq!(text, "{\n  \"command\": \"touch made\"\n}\n");
+    let text = shown(asker.edited(Ok("{ \"command\": \"touch other\" }".to_owned())));
+    assert!(
+        text.contains(
+            "Changed to:\n  {\n    \"command\": \"touch other\"\n  }\n  1  Allow it with the changed input\n  2  Deny\n"
+        ),
+        "{text}"
+    );
+    assert!(
+        !text.contains("session") && !text.contains("touch made\""),
+        "rules are about the agent's own input: {text}"
+    );
+    let answer = answered(asker.hear("1"));
+    assert_eq!(
+        (&answer["approved"], &answer["editedToolInput"]),
+        (&json!(true), &json!("{\"command\":\"touch other\"}"))
+    );
+    assert_eq!(answer.get("selectedOptionId"), None);
+}
+
+#[test]
+fn a_denial_of_a_changed_call_is_a_denial() {
+    let mut asker = Asker::new("t", true);
+    asker.see(&editable(), false);
+    asker.hear("edit");
+    asker.edited(Ok("{}".to_owned()));
+    let answer = answered(asker.hear("2"));
+    assert_eq!((&answer["approved"], &answer["selectedOptionId"]), (&json!(false), &json!("deny")));
+    assert_eq!(answer.get("editedToolInput"), None);
+}
+
+#[test]
+fn what_is_no_input_is_told_and_can_be_repaired() {
+    let mut asker = Asker::new("t", true);
+    asker.see(&editable(), false);
+    for (wrong, why) in [("{", "That is not JSON: "), ("[1]", "must be a JSON object"), ("", "That is not JSON: ")] {
+        asker.hear("e");
+        let text = shown(asker.edited(Ok(wrong.to_owned())));
+        assert!(text.contains(why) && text.contains("1  Allow once"), "{text}");
+        assert_eq!(asker.hear("E"), Asked::Edit(wrong.to_owned()), "the attempt is not lost");
+    }
+    let text = shown(asker.edited(Err("The editor vi failed.".to_owned())));
+    assert!(text.starts_with("\nThe editor vi failed.\n\n? Tool"), "{text}");
+    asker.hear("e");
+    let same = shown(asker.edited(Ok("{\"command\":   \"touch made\"}".to_owned())));
+    assert!(same.contains("2  Allow in this session"), "nothing has changed: {same}");
+    assert_eq!(answered(asker.hear("1")).get("editedToolInput"), None);
+}
+
+#[test]
+fn without_an_editor_the_input_is_typed() {
+    let mut asker = asking(&editable());
+    let text = shown(asker.hear("e"));
+    assert!(text.starts_with("{\n  \"command\": \"touch made\"\n}\nType the whole input"), "{text}");
+    assert_eq!(shown(asker.hear("  { \"command\":")), "");
+    assert_eq!(shown(asker.hear("\"touch y\" }")), "");
+    assert!(shown(asker.hear(".")).contains("Changed to:"));
+    assert_eq!(answered(asker.hear("y"))["editedToolInput"], "{\"command\":\"touch y\"}");
+
+    let mut asker = asking(&editable());
+    asker.hear("e");
+    assert!(shown(asker.hear("")).contains("2  Allow in this session"), "nothing was typed, and nothing changed");
+    assert_eq!(answered(asker.hear("1"))["selectedOptionId"], "allow-once");
+}
+
+#[test]
+fn an_input_that_the_host_does_not_let_us_change_is_not_offered_to_be() {
+    let mut asker = asking(&ready("a"));
+    let answer = answered(asker.hear("e"));
+    assert_eq!(
+        (&answer["approved"], &answer["reasonMessage"]),
+        (&json!(false), &json!("e")),
+        "it is a word like any other"
+    );
 }

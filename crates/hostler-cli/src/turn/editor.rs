@@ -1,0 +1,64 @@
+//! The person's own editor, on our terminal.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use crate::echo::Kept;
+use crate::environment::HostEnvironment;
+
+/// More than hosts take.
+const LONGEST: u64 = 16 << 20;
+
+/// How to open a text.
+#[derive(Debug, Clone)]
+pub(crate) struct Editor {
+    command: OsString,
+    temp_dir: PathBuf,
+}
+
+impl Editor {
+    /// `$VISUAL`, or `$EDITOR`.
+    pub(crate) fn of(environment: &HostEnvironment) -> Option<Self> {
+        let command = environment.var("VISUAL").or_else(|| environment.var("EDITOR"))?.to_owned();
+        Some(Self { command, temp_dir: environment.temp_dir.clone() })
+    }
+
+    /// Opens a text and answers what it has become, or a sentence. Dropping the future ends the editor.
+    pub(crate) fn edit(&self, text: String) -> BoxFuture<'static, Result<String, String>> {
+        let Self { command, temp_dir } = self.clone();
+        let name = command.to_string_lossy().into_owned();
+        run(command, temp_dir, text)
+            .map(move |edited| edited.map_err(|why| format!("The editor {name} {why}.")))
+            .boxed()
+    }
+}
+
+async fn run(command: OsString, temp_dir: PathBuf, text: String) -> Result<String, String> {
+    let unusable = |error: std::io::Error| format!("could not be used: {error}");
+    // A directory of its own, for its owner alone: whatever the editor leaves beside the file goes with it.
+    let directory = tempfile::Builder::new().prefix("hostler-edit-").tempdir_in(temp_dir).map_err(unusable)?;
+    let file = directory.path().join("input.json");
+    fs_err::write(&file, text).map_err(unusable)?;
+    // As everywhere, the variable may hold arguments: the shell takes it apart.
+    let mut script = command.clone();
+    script.push(" \"$@\"");
+    let mut editor = tokio::process::Command::new("/bin/sh");
+    editor.arg("-c").arg(script).arg(command).arg(&file).kill_on_drop(true);
+    // What is shown to people is on stderr; stdout may be a file.
+    editor.stdout(std::io::stderr().as_fd().try_clone_to_owned().map_err(unusable)?);
+    let terminal = Kept::now();
+    let status = editor.status().await.map_err(unusable)?;
+    drop(terminal);
+    if !status.success() {
+        return Err(format!("failed ({status}); the input is as it was"));
+    }
+    let mut edited = String::new();
+    let file = fs_err::File::open(&file).map_err(unusable)?;
+    file.take(LONGEST).read_to_string(&mut edited).map_err(unusable)?;
+    Ok(edited)
+}

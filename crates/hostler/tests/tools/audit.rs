@@ -1,0 +1,39 @@
+//! Who decided what, as `hostler sessions export --audit` tells it.
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::common::{BUILDS, Home, finish, text};
+
+async fn exported(home: &Home, session: &str) -> Vec<Value> {
+    let mut command = home.hostler(&["sessions", "export", session, "--audit"]);
+    command.env("HOSTLER_UPSTREAM", "scripted");
+    let output = finish(command).await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_decided_what_can_be_exported_while_the_host_runs_and_afterwards() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.use_tool("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;
+        let waiting = bench.waiting().await;
+        bench.answer(&waiting, json!({ "approved": true, "selectedOptionId": "allow-once" })).await;
+        bench.end().await;
+        let session = bench.uris.session.clone();
+        let running = exported(&bench.home, &session).await;
+        let [asked, allowed] = &running[..] else { panic!("{build}: {running:#?}") };
+        assert_eq!((&asked["decision"], &asked["who"]), (&json!("ask"), &json!("mode")), "{build}");
+        assert_eq!(allowed["decision"], "allow", "{build}");
+        assert!(allowed["who"].as_str().unwrap().starts_with("peer-"), "{build}: the client's id: {allowed}");
+        for entry in &running {
+            assert_eq!((&entry["tool"], &entry["call"]), (&json!("Bash"), &waiting["toolCallId"]), "{build}");
+            assert!(entry["input"].as_str().unwrap().contains("mkdir made"), "{build}: {entry}");
+            assert!(entry["atMs"].as_u64().unwrap() > 0, "{build}: {entry}");
+        }
+        let Bench { home, host, .. } = bench;
+        host.stop().await;
+        assert_eq!(exported(&home, &session).await, running, "{build}: it outlives the host");
+    }
+}

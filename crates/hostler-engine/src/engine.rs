@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
-use hostler_driver::Driver;
+use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
 use tokio::sync::{OnceCell, oneshot};
@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::actor::{Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::catalogue::{Catalogue, SessionPage};
-use crate::clock::{now, now_ms};
+use crate::clock::ClockExt as _;
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::permissions::PermissionConfig;
@@ -49,6 +49,8 @@ pub struct EngineConfig {
     /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
     /// it counts from the start.
     pub absence: Duration,
+    /// What windows and deadlines are measured by: the machine's own time, or a test's.
+    pub clock: Arc<dyn Clock>,
 }
 
 /// A wish for a session.
@@ -97,7 +99,7 @@ impl Engine {
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
         let rules = Arc::new(RuleBook::open(&config.store.dir)?);
-        let hub = Arc::new(Hub::new());
+        let hub = Arc::new(Hub::new(config.clock.monotonic()));
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
         let Some(first) = config.drivers.first() else {
@@ -115,6 +117,7 @@ impl Engine {
             permissions: config.permissions,
             rules,
             absence: config.absence,
+            clock: config.clock,
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
@@ -123,7 +126,7 @@ impl Engine {
             stopped: OnceCell::new(),
         });
         host.hub.begin(host.store.life().before);
-        let since = now_ms() - config.store.retention.clients_ms;
+        let since = host.clock.now_ms() - config.store.retention.clients_ms;
         host.hub.clients.restore(host.store.clients(since, clients::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.load_catalogue().await?;
@@ -162,7 +165,8 @@ impl Engine {
         let config = self.resolve_config(Some(&provider), wish.config.as_ref())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
         let session_uri: Arc<str> = wish.uri.into();
-        let mut session = Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), now());
+        let mut session =
+            Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), host.clock.now_text());
         if let Some(client) = wish.active_client {
             host.hub.clients.take_part(&client.client_id);
             Arc::make_mut(&mut session.session).active_clients.push(client);
@@ -359,7 +363,7 @@ impl Engine {
         // Sessions whose dispose is under way are not among them; they are waited for as well.
         host.tasks.close();
         let ended = async { tokio::join!(futures::future::join_all(all), host.tasks.wait()) };
-        if tokio::time::timeout(SHUTDOWN_DEADLINE, ended).await.is_err() {
+        if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; their agents are ended by their supervisors");
         }
         host.store.sequencer().stop().await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ahp_types::state::{SessionStatus, SessionSummary};
-use hostler_driver::Driver;
+use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
 use tokio::sync::OnceCell;
@@ -35,6 +35,7 @@ pub(crate) struct Host {
     pub(crate) rules: Arc<RuleBook>,
     /// How long a client may be away before it is no longer part of its sessions.
     pub(crate) absence: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

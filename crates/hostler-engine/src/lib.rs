@@ -30,8 +30,10 @@ mod uri;
 
 pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
+pub use clock::SystemClock;
 pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, SessionConfig};
 pub use error::EngineError;
+pub use hostler_driver::Clock;
 pub use hostler_store::{AuditEntry, AuditRow, Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};

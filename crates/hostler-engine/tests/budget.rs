@@ -149,6 +149,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         interrupt_grace: Duration::from_millis(50),
         permissions: hostler_engine::PermissionConfig::default(),
         absence: ABSENCE,
+        clock: Arc::new(hostler_engine::SystemClock::default()),
     };
     (Engine::start(config).await.unwrap(), starts)
 }

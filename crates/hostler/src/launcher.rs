@@ -14,7 +14,9 @@ use hostler_cli::{
     RunningHost,
 };
 use hostler_driver::Installer;
-use hostler_engine::{ABSENCE, Engine, EngineConfig, FixedAnswer, PermissionConfig, StoreOptions, Unattended};
+use hostler_engine::{
+    ABSENCE, Engine, EngineConfig, FixedAnswer, PermissionConfig, StoreOptions, SystemClock, Unattended,
+};
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 
@@ -84,6 +86,7 @@ async fn launch(
         interrupt_grace: INTERRUPT_GRACE,
         permissions: permissions(&options),
         absence: ABSENCE,
+        clock: Arc::new(SystemClock::default()),
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {

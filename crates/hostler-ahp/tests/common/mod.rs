@@ -50,6 +50,7 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         interrupt_grace: Duration::from_secs(2),
         permissions: PermissionConfig::default(),
         absence: ABSENCE,
+        clock: Arc::new(hostler_engine::SystemClock::default()),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
 }

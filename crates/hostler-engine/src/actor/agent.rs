@@ -195,7 +195,8 @@ impl Actor {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         self.agent.interrupts += 1;
-        let (interrupt, grace) = (self.agent.interrupts, self.host.interrupt_grace);
+        let interrupt = self.agent.interrupts;
+        let grace = self.host.clock.sleep(self.host.interrupt_grace);
         self.tasks.spawn(async move {
             // The answer does not matter: the turn's end is what counts, and the clock covers its absence.
             let asking = async {
@@ -206,7 +207,7 @@ impl Actor {
             };
             tokio::select! {
                 () = asking => {}
-                () = tokio::time::sleep(grace) => {}
+                () = grace => {}
             }
             Input::Agent(AgentNews::InterruptExpired { attempt, interrupt })
         });

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 
 use super::change::Change;
 use super::{Actor, put};
+use crate::clock::ClockExt as _;
 use crate::record::Record;
 use crate::session::{Dispatch, title_from};
 use crate::transcript::Transcript;
@@ -132,7 +133,7 @@ impl Actor {
         self.check_start(&action)?;
         // A start time that cannot be read would make the turn impossible to end.
         if action.started_at.parse::<Timestamp>().is_err() {
-            action.started_at = crate::clock::now();
+            action.started_at = self.host.clock.now_text();
         }
         let turn = action.turn_id.clone();
         let wanted = action.message.model.as_ref().map(|model| model.id.clone());

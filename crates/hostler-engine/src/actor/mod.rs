@@ -145,7 +145,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     };
     let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
     let mode = config::mode(name, host.permissions.allow_bypass);
-    let (gate, decisions) = SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone());
+    let (gate, decisions) =
+        SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone(), Arc::clone(&host.clock));
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let mut actor = Actor {
         host,
@@ -420,8 +421,9 @@ impl Actor {
             }
             Err(error) => {
                 tracing::error!(session = &*self.session.uri, %error, "a turn's end could not be stored yet");
+                let pause = self.host.clock.sleep(END_RETRY);
                 self.tasks.spawn(async move {
-                    tokio::time::sleep(END_RETRY).await;
+                    pause.await;
                     Input::RetryEnd(turn, end)
                 });
                 false
@@ -567,11 +569,13 @@ impl Actor {
             self.host.hub.clients.take_part(&client);
             let Some(since) = self.host.hub.clients.away_since(&client) else { continue };
             let due = since + self.host.absence;
-            if due <= tokio::time::Instant::now() {
+            let now = self.host.clock.monotonic();
+            if due <= now {
                 self.client_gone(&client).await;
             } else {
+                let left = self.host.clock.sleep(due - now);
                 self.tasks.spawn(async move {
-                    tokio::time::sleep_until(due).await;
+                    left.await;
                     Input::ClientDue(client)
                 });
             }
@@ -581,7 +585,7 @@ impl Actor {
     /// A client that is still away is gone. One that was here in between has a time of its own.
     async fn client_due(&mut self, client: &str) {
         match self.host.hub.clients.away_since(client) {
-            Some(since) if since.elapsed() >= self.host.absence => self.client_gone(client).await,
+            Some(since) if self.host.clock.monotonic() >= since + self.host.absence => self.client_gone(client).await,
             Some(_) => {}
             // It may have been unknown before.
             None => self.host.hub.clients.take_part(client),

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::actor::{Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::catalogue::{Catalogue, SessionPage};
 use crate::clock::ClockExt as _;
+use crate::fleet::{Fleet, FleetConfig, FleetStatus};
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::permissions::PermissionConfig;
@@ -51,6 +52,8 @@ pub struct EngineConfig {
     pub absence: Duration,
     /// What windows and deadlines are measured by: the machine's own time, or a test's.
     pub clock: Arc<dyn Clock>,
+    /// How long and how many agents are kept.
+    pub fleet: FleetConfig,
 }
 
 /// A wish for a session.
@@ -118,6 +121,7 @@ impl Engine {
             rules,
             absence: config.absence,
             clock: config.clock,
+            fleet: Fleet::new(config.fleet),
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
@@ -343,6 +347,11 @@ impl Engine {
     /// The agents that are alive now.
     pub fn agents(&self) -> Vec<AgentStatus> {
         self.host.agents().values().cloned().collect()
+    }
+
+    /// How many agents there are, and how many turns wait for one.
+    pub fn fleet(&self) -> FleetStatus {
+        self.host.fleet.status()
     }
 
     /// Ends turns as cancelled, ends all agents, saves everything. Twice is the same as once.

@@ -17,6 +17,7 @@ use url::Url;
 use crate::EngineError;
 use crate::actor::{Origin, SessionHandle};
 use crate::catalogue::Catalogue;
+use crate::fleet::Fleet;
 use crate::hub::{ChannelState, Delivery, Hub, SnapshotAt, Subscriber};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
@@ -36,6 +37,7 @@ pub(crate) struct Host {
     /// How long a client may be away before it is no longer part of its sessions.
     pub(crate) absence: Duration,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) fleet: Arc<Fleet>,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

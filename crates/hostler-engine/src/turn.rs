@@ -93,6 +93,10 @@ pub enum Input<R> {
     EndStored,
     /// The agent did not react to an interrupt.
     InterruptExpired,
+    /// Open an agent before there is a turn for it.
+    Prepare,
+    /// The agent is not needed: if it has no turn, close it.
+    Retire,
     /// The tree is empty.
     Closed,
     /// No more turns: dispose or shutdown.
@@ -196,6 +200,14 @@ impl TurnMachine {
                 }
                 _ => Vec::new(),
             },
+            Input::Prepare => match (&self.turn, self.agent) {
+                (TurnPhase::None, AgentPhase::Absent) => {
+                    self.agent = AgentPhase::Opening;
+                    vec![Effect::Open]
+                }
+                _ => Vec::new(),
+            },
+            Input::Retire => self.retire(),
             Input::Closed => self.closed(),
             Input::Stop => self.stop(),
         }
@@ -211,8 +223,24 @@ impl TurnMachine {
                 self.agent = AgentPhase::Closing;
                 vec![Effect::CloseGracefully]
             }
+            // It was opened ahead, for another message than this one.
+            AgentPhase::Opening if reopen => {
+                self.agent = AgentPhase::Closing;
+                vec![Effect::Close]
+            }
             _ => self.proceed(),
         }
+    }
+
+    /// Closes an agent that has nothing to do. A turn that is accepted from now on waits for the close.
+    fn retire<R>(&mut self) -> Vec<Effect<R>> {
+        let effect = match (&self.turn, self.agent) {
+            (TurnPhase::None, AgentPhase::Idle) => Effect::CloseGracefully,
+            (TurnPhase::None, AgentPhase::Opening) => Effect::Close,
+            _ => return Vec::new(),
+        };
+        self.agent = AgentPhase::Closing;
+        vec![effect]
     }
 
     /// Brings a pending turn as far as the agent's phase allows.

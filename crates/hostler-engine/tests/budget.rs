@@ -150,6 +150,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         permissions: hostler_engine::PermissionConfig::default(),
         absence: ABSENCE,
         clock: Arc::new(hostler_engine::SystemClock::default()),
+        fleet: hostler_engine::FleetConfig::default(),
     };
     (Engine::start(config).await.unwrap(), starts)
 }

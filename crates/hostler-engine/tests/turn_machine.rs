@@ -24,6 +24,8 @@ enum Step {
     Gone,
     Stored,
     Expired,
+    Prepare,
+    Retire,
     Closed,
     Stop,
 }
@@ -42,6 +44,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Gone),
         6 => Just(Step::Stored),
         1 => Just(Step::Expired),
+        1 => Just(Step::Prepare),
+        2 => Just(Step::Retire),
         3 => Just(Step::Closed),
         1 => Just(Step::Stop),
     ]
@@ -126,6 +130,13 @@ impl World {
             Step::Gone => self.feed(TurnInput::Gone(())),
             Step::Stored => self.feed(TurnInput::EndStored),
             Step::Expired => self.feed(TurnInput::InterruptExpired),
+            Step::Prepare => self.feed(TurnInput::Prepare),
+            Step::Retire => {
+                let idle = *self.machine.turn() == TurnPhase::None;
+                let before = self.machine.agent();
+                self.feed(TurnInput::Retire);
+                assert!(idle || self.machine.agent() == before, "an agent with a turn is not retired");
+            }
             Step::Closed => self.feed(TurnInput::Closed),
             Step::Stop => {
                 let before = self.over.clone();

@@ -30,17 +30,12 @@ struct Time {
     now: Duration,
     next: u64,
     /// By the moment at which they wake, then by the order in which they lay down.
-    sleepers: BTreeMap<(Duration, u64), Sleeper>,
-}
-
-struct Sleeper {
-    asked: Duration,
-    wake: oneshot::Sender<()>,
+    sleepers: BTreeMap<(Duration, u64), oneshot::Sender<()>>,
 }
 
 impl Time {
     fn forget_the_gone(&mut self) {
-        self.sleepers.retain(|_, sleeper| !sleeper.wake.is_closed());
+        self.sleepers.retain(|_, wake| !wake.is_closed());
     }
 }
 
@@ -64,17 +59,18 @@ impl ManualClock {
                 break;
             }
             // One that waits no more does not care.
-            let _ = first.remove().wake.send(());
+            let _ = first.remove().send(());
             time.now = time.now.max(due);
         }
         time.now = target;
     }
 
-    /// How many sleep now who asked for exactly this long.
-    pub fn sleepers(&self, asked: Duration) -> usize {
+    /// How many sleep who will wake when exactly this much time has passed from now on.
+    pub fn sleepers(&self, left: Duration) -> usize {
         let mut time = self.time();
         time.forget_the_gone();
-        time.sleepers.values().filter(|sleeper| sleeper.asked == asked).count()
+        let due = time.now + left;
+        time.sleepers.keys().filter(|(known, _)| *known == due).count()
     }
 
     /// How many sleep now.
@@ -84,18 +80,18 @@ impl ManualClock {
         time.sleepers.len()
     }
 
-    /// Waits until somebody sleeps who asked for exactly this long.
-    pub async fn somebody_sleeps(&self, asked: Duration) {
-        self.many_sleep(1, asked).await;
+    /// Waits until somebody sleeps who will wake when exactly this much time has passed from now on.
+    pub async fn somebody_sleeps(&self, left: Duration) {
+        self.many_sleep(1, left).await;
     }
 
-    /// Waits until this many sleep who asked for exactly this long.
-    pub async fn many_sleep(&self, count: usize, asked: Duration) {
+    /// Waits until so many do.
+    pub async fn many_sleep(&self, count: usize, left: Duration) {
         loop {
             let changed = self.inner.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            if self.sleepers(asked) >= count {
+            if self.sleepers(left) >= count {
                 return;
             }
             changed.await;
@@ -122,7 +118,7 @@ impl Clock for ManualClock {
             time.forget_the_gone();
             let key = (time.now + duration, time.next);
             time.next += 1;
-            time.sleepers.insert(key, Sleeper { asked: duration, wake });
+            time.sleepers.insert(key, wake);
         }
         self.inner.changed.notify_waiters();
         // The clock outlives its sleepers: time that nobody can move any more does not pass.
@@ -156,7 +152,7 @@ mod tests {
         assert_eq!(clock.all_sleepers(), 3, "nobody's time has come");
         clock.advance(second);
         early.await;
-        assert_eq!((clock.sleepers(3 * second), clock.monotonic()), (1, 2 * second));
+        assert_eq!((clock.sleepers(second), clock.monotonic()), (1, 2 * second));
         clock.advance(5 * second);
         late.await;
         drop(never);

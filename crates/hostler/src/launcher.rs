@@ -87,6 +87,7 @@ async fn launch(
         permissions: permissions(&options),
         absence: ABSENCE,
         clock: Arc::new(SystemClock::default()),
+        fleet: hostler_engine::FleetConfig::default(),
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {

@@ -51,6 +51,7 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         permissions: PermissionConfig::default(),
         absence: ABSENCE,
         clock: Arc::new(hostler_engine::SystemClock::default()),
+        fleet: hostler_engine::FleetConfig::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
 }

@@ -143,7 +143,8 @@ impl Actor {
         self.turn_started = Instant::now();
         self.transcript = Some(Transcript::new(turn.clone()));
         self.project().await;
-        let reopen = wanted.is_some_and(|wanted| self.agent.model().is_some_and(|model| model != wanted));
+        let reopen = wanted.is_some_and(|wanted| self.agent.model().is_some_and(|model| model != wanted))
+            || self.warm_is_stale();
         self.drive(TurnInput::Accepted { turn, reopen }).await;
         Ok(())
     }

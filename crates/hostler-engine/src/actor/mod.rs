@@ -9,6 +9,8 @@ mod change;
 mod desk;
 mod dispatch;
 mod mode;
+mod rest;
+mod warm;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use tokio::task::JoinSet;
 use self::agent::{Agent, AgentNews};
 use self::budget::Budget;
 use self::change::Change;
+use self::rest::{Rest, RestOver};
 use crate::catalogue::difference;
 use crate::desk::Desk;
 use crate::gate::{Places, SessionGate, UNWRITTEN};
@@ -70,6 +73,8 @@ pub(crate) enum Input {
     Agent(AgentNews),
     /// The gate has decided something.
     Decided(AuditEntry),
+    /// The agent has been at rest for long enough, or its seat is wanted.
+    RestOver(RestOver),
     /// Nobody has answered a request in time.
     Unanswered(RequestId),
     /// The session has used something, a limit was changed, or a request waits or goes on.
@@ -157,6 +162,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         changing: None,
         machine: TurnMachine::default(),
         agent: Agent::default(),
+        rest: Rest::default(),
         budget: Budget::default(),
         transcript: None,
         turn_started: Instant::now(),
@@ -174,6 +180,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
             Some(event) = actor.agent.next_event() => Input::Event(event),
+            why = actor.rest.over() => Input::RestOver(why),
             Some(entry) = actor.decisions.recv() => Input::Decided(entry),
             Some(()) = budget_changes.next() => Input::BudgetChanged,
             Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
@@ -185,9 +192,11 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             },
             else => break,
         };
+        let moved = input.moves();
         if actor.handle(input).await.is_break() {
             break;
         }
+        actor.take_stock(moved);
     }
 }
 
@@ -221,6 +230,7 @@ pub(super) struct Actor {
     session: Session,
     machine: TurnMachine,
     agent: Agent,
+    rest: Rest,
     /// Decides on every call.
     gate: Arc<SessionGate>,
     /// What the gate has decided and nobody has written down yet.
@@ -257,6 +267,7 @@ impl Actor {
             Input::Event(event) => self.events(event).await,
             Input::Agent(news) => self.agent_news(news).await,
             Input::Decided(entry) => self.decided(entry).await,
+            Input::RestOver(why) => self.rest_over(why).await,
             Input::Unanswered(request) => self.unanswered(&request).await,
             Input::BudgetChanged => self.budget_changed().await,
             Input::BudgetDue => self.budget_due().await,
@@ -287,6 +298,7 @@ impl Actor {
         let mut next = Some(first);
         let mut left = MERGE;
         while let Some(event) = next.take() {
+            self.rest.note(&event);
             match event {
                 DriverEvent::TurnBegan(TurnCause::Prompt) => {}
                 DriverEvent::TurnBegan(TurnCause::Agent(_)) => self.drive(TurnInput::BeganUnasked).await,
@@ -385,7 +397,10 @@ impl Actor {
             for effect in self.machine.step(input) {
                 match effect {
                     Effect::Open => self.open_agent().await,
-                    Effect::Send(turn) => self.send_prompt(turn),
+                    Effect::Send(turn) => match self.use_warm().await {
+                        Ok(()) => self.send_prompt(turn),
+                        Err(failure) => inputs.push_back(TurnInput::Distrusted(failure)),
+                    },
                     Effect::Show | Effect::Drop => {}
                     Effect::Interrupt => self.interrupt_agent(),
                     Effect::Close => self.close_agent(hostler_driver::CloseMode::Now),
@@ -613,7 +628,11 @@ impl Actor {
             return;
         };
         let result = self.host.deliver_snapshot(resource, state, subscriber, token).await;
+        let shown = result.is_ok();
         let _ = reply.send(result);
+        if shown {
+            self.warm_up().await;
+        }
     }
 
     // ── The end ───────────────────────────────────────────────────────────────────────────────────────────────────

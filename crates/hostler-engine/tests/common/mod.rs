@@ -11,9 +11,9 @@ use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
 use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
-    ABSENCE, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Lease, ModelGateway,
-    ModelInfo, NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention, StoreOptions, Subscriber,
-    SystemClock, default_chat_uri,
+    ABSENCE, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine, EngineConfig, FleetConfig, Lease,
+    ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention, StoreOptions,
+    Subscriber, SystemClock, default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
@@ -39,11 +39,17 @@ pub struct Options {
     pub retention: Retention,
     pub absence: Duration,
     pub clock: Arc<dyn Clock>,
+    pub fleet: FleetConfig,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { retention: Retention::default(), absence: ABSENCE, clock: Arc::new(SystemClock::default()) }
+        Self {
+            retention: Retention::default(),
+            absence: ABSENCE,
+            clock: Arc::new(SystemClock::default()),
+            fleet: FleetConfig::default(),
+        }
     }
 }
 
@@ -187,6 +193,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         permissions,
         absence: options.absence,
         clock: options.clock,
+        fleet: options.fleet,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

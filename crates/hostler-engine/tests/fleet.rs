@@ -19,7 +19,8 @@ use hostler_engine::{Caps, FleetConfig};
 use hostler_testkit::clock::ManualClock;
 use hostler_testkit::fake_driver::FakeAgent;
 
-use common::{Listener, Options, Rig};
+use ahp_types::StateAction;
+use common::{Listener, Options, Rig, dispatch, message, started};
 
 const IDLE: Duration = Duration::from_secs(300);
 const IDLE_MAX: Duration = Duration::from_secs(7200);
@@ -87,4 +88,10 @@ async fn idle_session(rig: &mut Rig, number: usize) -> (Listener, FakeAgent) {
         tokio::task::yield_now().await;
     }
     (listener, agent)
+}
+
+async fn say_with_model(rig: &Rig, number: usize, turn: &str, text: &str, model: &str) {
+    let mut action = started(turn, text);
+    action.message = message(text, Some(model));
+    rig.engine.dispatch(dispatch(&uri(number), StateAction::ChatTurnStarted(action))).await;
 }

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::rest::Rest;
 use super::warm::{SpawnFacts, Start};
 use super::{Actor, Input};
 use crate::fleet::{Place, Seat, Waiting};
@@ -177,8 +178,8 @@ impl Actor {
             // It is opened ahead, on a seat that was free.
             return self.start_agent().await;
         }
-        // The process before this one is gone, and its seat is whose turn it is.
-        self.rest.seat = None;
+        // The process before this one is gone with all that it did, and its seat is whose turn it is.
+        self.rest = Rest::default();
         match self.host.fleet.ask() {
             Place::Now(seat) => {
                 self.rest.seat = Some(seat);

@@ -54,7 +54,8 @@ impl SpawnFacts {
 impl Actor {
     /// What an agent is opened with now.
     pub(super) fn start_spec(&self, driver: &dyn Driver) -> Start {
-        let model = self.wanted_model().unwrap_or_else(|| driver.describe().default_model);
+        let model = self.wanted_model().or_else(|| self.likely_model());
+        let model = model.unwrap_or_else(|| driver.describe().default_model);
         let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &model);
         let spec = OpenSpec {
             conversation: self.session.conversation_start(),
@@ -69,6 +70,16 @@ impl Actor {
             gatekeeper: Arc::<SessionGate>::clone(&self.gate),
         };
         Start { spec, model, lease }
+    }
+
+    /// Before there is a message: the model of what is being written, or of the last one.
+    fn likely_model(&self) -> Option<String> {
+        let chat = &self.session.chat;
+        if chat.active_turn.is_some() {
+            return None;
+        }
+        let said = chat.turns.last().map(|turn| &turn.message);
+        chat.draft.as_ref().or(said)?.model.as_ref().map(|model| model.id.clone())
     }
 
     /// Whether the agent that was opened ahead is not what the message that was just accepted needs.

@@ -130,6 +130,21 @@ async fn work_in_the_background_keeps_an_agent_but_not_for_ever() {
 }
 
 #[tokio::test]
+async fn work_in_the_background_of_an_agent_that_is_gone_keeps_nobody() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    works_in_background(&agent).await;
+    finish(1, &mut listener, &agent).await;
+    super::say_with_model(&rig, 1, "t2", "hi", "other-model").await;
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn an_agent_may_tell_what_came_of_its_work_in_the_background() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;

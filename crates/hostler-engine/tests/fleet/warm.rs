@@ -1,17 +1,10 @@
 //! Agents that are opened when somebody looks at a session.
 
-use ahp_types::StateAction;
 use hostler_driver::{CloseMode, ConversationStart, OpenErrorKind};
 use hostler_engine::{Caps, FleetStatus};
 
-use super::common::{Rig, dispatch, message, started};
-use super::{IDLE, begin, finish, fleet, seats, uri};
-
-async fn say_with_model(rig: &Rig, number: usize, turn: &str, text: &str, model: &str) {
-    let mut action = started(turn, text);
-    action.message = message(text, Some(model));
-    rig.engine.dispatch(dispatch(&uri(number), StateAction::ChatTurnStarted(action))).await;
-}
+use super::common::Rig;
+use super::{IDLE, begin, finish, fleet, say_with_model, seats, uri};
 
 #[tokio::test]
 async fn an_agent_that_was_opened_ahead_takes_the_first_message() {
@@ -62,6 +55,15 @@ async fn one_that_was_opened_for_another_model_is_closed_and_a_cold_one_starts()
     let mut agent = start.succeed();
     assert_eq!(agent.prompt().await, "hi");
     finish(1, &mut listener, &agent).await;
+
+    // What was used last is what is opened ahead the next time.
+    let mut rig = rig.restart().await;
+    let _listener = rig.listen(&uri(1)).await;
+    let start = rig.starts.next().await;
+    assert_eq!(start.spec.model, "other-model");
+    let mut agent = start.succeed();
+    say_with_model(&rig, 1, "t2", "again", "other-model").await;
+    assert_eq!(agent.prompt().await, "again");
     rig.engine.shutdown().await;
 }
 

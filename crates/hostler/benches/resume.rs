@@ -5,6 +5,7 @@
 #[path = "support/direct.rs"]
 mod direct;
 #[path = "support/model.rs"]
+#[expect(dead_code, reason = "when deltas were sent is another benchmark's question")]
 mod model;
 #[path = "support/mod.rs"]
 mod support;

@@ -129,7 +129,7 @@ async fn an_agent_that_was_opened_ahead_answers_the_first_message() {
         assert!(peer.listed().await.is_empty(), "{build}: nobody hears of it");
         assert_eq!(peer.ask(&uris.chat, "!say hello").await, "hello", "{build}");
         assert_eq!(host.agent().pid, agent, "{build}: it was used");
-        assert_eq!(peer.listed().await, [uris.session.clone()]);
+        assert_eq!(peer.listed().await, std::slice::from_ref(&uris.session));
 
         // One that was opened before the project changed its settings is not.
         let other = peer.create(&home.work()).await;

@@ -28,11 +28,16 @@ pub struct Options {
     peers: bool,
 }
 
-const BENCHMARKS: [Benchmark; 7] = [
+const BENCHMARKS: [Benchmark; 8] = [
     Benchmark {
         package: "hostler",
         name: "turn",
         about: "warm and cold first delta, delta latency and 2 000 deltas, beside driving the executable directly",
+    },
+    Benchmark {
+        package: "hostler",
+        name: "resume",
+        about: "a message to a session whose idle agent was closed, beside a cold start of the executable alone",
     },
     Benchmark {
         package: "hostler",

@@ -1,6 +1,6 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use hostler_driver::{Driver, OpenError, OpenSpec, Opened, ProviderInfo};
 use hostler_process::SupervisorCommand;
 
 use crate::Executable;
+use crate::fingerprint::fingerprint;
 use crate::open;
 use crate::stats::{Counters, WireStats};
 use crate::transcript::config_directory;
@@ -63,11 +64,16 @@ impl ClaudeConfig {
 
 impl ClaudeConfig {
     fn plans(&self) -> Option<PathBuf> {
+        Some(self.config_directory()?.join("plans"))
+    }
+
+    /// Where agents keep their own files.
+    fn config_directory(&self) -> Option<PathBuf> {
         let variable = |name: &str| {
             let mut all = self.agent_env.iter().chain(&self.host_environment);
             all.find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
         };
-        plans_directory(variable)
+        config_directory(variable)
     }
 }
 
@@ -117,6 +123,10 @@ impl Driver for ClaudeDriver {
             default_model: self.config.default_model.clone(),
             plans: self.config.plans(),
         }
+    }
+
+    fn settings_fingerprint(&self, working_directory: &Path) -> String {
+        fingerprint(self.config.config_directory().as_deref(), working_directory)
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {

@@ -24,6 +24,7 @@ mod display;
 mod driver;
 mod executable;
 mod failure;
+mod fingerprint;
 pub mod install;
 pub mod mapping;
 mod open;

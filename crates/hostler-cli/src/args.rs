@@ -90,6 +90,16 @@ Examples:
 
 Settings without a flag, as HOSTLER_… variable or key of the configuration file:
   handshake-timeout    seconds that an agent may take to become ready [default: 60]
+  idle                 seconds that an agent is kept after its last turn [default: 300]
+  idle-max             seconds that it is kept at most, if work in the background or an open
+                       question keeps it [default: 7200]
+  max-agents           how many agents may live at a time; more turns wait [default: 16]
+  warm                 open an agent when a client looks at a session, before its first message
+                       [default: false]
+  max-warm             how many agents may be opened like that [default: 2]
+  interrupt-grace      seconds that an agent may take to stop before it is ended [default: 2]
+  absence              seconds that a client may be away before it leaves its sessions
+                       [default: 30]
   allow-bypass         let clients choose the permission mode that asks nothing [default: false]
   unattended           what becomes of requests that nobody answers: wait, deny or allow
                        [default: wait]

@@ -203,6 +203,7 @@ pub(crate) fn options(
         credential_variables: settings.credential_variables.clone(),
         claude: settings.claude.clone(),
         handshake_timeout: settings.handshake_timeout,
+        fleet: settings.fleet,
         durability: settings.durability,
         agent_env: settings.agent_env.clone(),
         allow_bypass: settings.allow_bypass,

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod connection;
 mod event;
 mod installer;
@@ -15,6 +16,7 @@ mod provider;
 mod text;
 mod tool;
 
+pub use clock::Clock;
 pub use connection::{
     CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER, OpenError,
     OpenErrorKind, OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,

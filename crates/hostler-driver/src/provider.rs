@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use futures::future::BoxFuture;
 
@@ -23,6 +23,12 @@ pub struct ProviderInfo {
 pub trait Driver: Send + Sync + 'static {
     /// Who this driver speaks for.
     fn describe(&self) -> ProviderInfo;
+
+    /// What agents in this directory would be configured by, from files that the host does not know, as a fingerprint: an
+    /// agent that was opened under another one is not what would be opened now.
+    fn settings_fingerprint(&self, _working_directory: &Path) -> String {
+        String::new()
+    }
 
     /// Starts an agent for one conversation and finishes its handshake.
     ///

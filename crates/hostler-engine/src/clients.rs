@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use hostler_store::{Published, StoredClient};
-use tokio::time::Instant;
 
 /// How many of a client's dispatches are remembered in memory; older ones are in the journal.
 const REMEMBERED: usize = 256;
@@ -16,8 +16,8 @@ pub(crate) const MAX_CLIENTS: usize = 10_000;
 #[derive(Debug)]
 pub(crate) struct Clients {
     known: Mutex<HashMap<String, Client>>,
-    /// Since when clients can be here at all.
-    began: Instant,
+    /// Since when, by the host's clock, clients can be here at all.
+    began: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Client {
     /// Whether it was ever an active client of a session, which it then has to leave.
     takes_part: bool,
     /// When its last connection of this life ended.
-    left: Option<Instant>,
+    left: Option<Duration>,
     seen_ms: i64,
     /// What its surface wants to know when it comes back.
     memo: String,
@@ -48,8 +48,8 @@ pub(crate) enum Earlier {
 }
 
 impl Clients {
-    pub(crate) fn new() -> Self {
-        Self { known: Mutex::default(), began: Instant::now() }
+    pub(crate) fn new(began: Duration) -> Self {
+        Self { known: Mutex::default(), began }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Client>> {
@@ -97,18 +97,18 @@ impl Clients {
     }
 
     /// A connection of this client ended; tells whether it was the last of one that has sessions to leave.
-    pub(crate) fn leave(&self, id: &str, now_ms: i64) -> bool {
+    pub(crate) fn leave(&self, id: &str, now_ms: i64, at: Duration) -> bool {
         let mut known = self.lock();
         let Some(client) = known.get_mut(id) else { return false };
         client.connections = client.connections.saturating_sub(1);
         client.seen_ms = now_ms;
-        client.left = Some(Instant::now());
+        client.left = Some(at);
         client.connections == 0 && client.takes_part
     }
 
     /// Since when the client has no connection; `None` if it has one. One that was not here in this life is away since
     /// its beginning.
-    pub(crate) fn away_since(&self, id: &str) -> Option<Instant> {
+    pub(crate) fn away_since(&self, id: &str) -> Option<Duration> {
         match self.lock().get(id) {
             Some(client) if client.connections > 0 => None,
             Some(client) => Some(client.left.unwrap_or(self.began)),

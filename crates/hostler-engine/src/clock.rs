@@ -1,13 +1,71 @@
-//! What time it is, in the two forms that are needed.
+//! What time it is. Every window and every deadline of the engine is measured by the host's clock; only what gathers for
+//! a fraction of a second is left to the runtime.
 
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_driver::Clock;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
-/// The time as the store counts it.
-pub(crate) fn now_ms() -> i64 {
-    Timestamp::now().as_millisecond()
+/// The machine's own time.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock {
+    began: Instant,
 }
 
-/// The time as AHP writes it.
-pub(crate) fn now() -> String {
-    format!("{:.3}", Timestamp::now())
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { began: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        tokio::time::sleep(duration).boxed()
+    }
+}
+
+/// The time of day, in the two forms that are needed, and deadlines.
+pub(crate) trait ClockExt {
+    /// The time as the store counts it.
+    fn now_ms(&self) -> i64;
+    /// The time as AHP writes it.
+    fn now_text(&self) -> String;
+    /// Waits for something, but not longer than this.
+    fn timeout<F: Future + Send>(&self, limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send;
+}
+
+impl ClockExt for dyn Clock {
+    fn now_ms(&self) -> i64 {
+        timestamp(self.now()).as_millisecond()
+    }
+
+    fn now_text(&self) -> String {
+        format!("{:.3}", timestamp(self.now()))
+    }
+
+    fn timeout<F: Future + Send>(&self, limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send {
+        let late = self.sleep(limit);
+        async move {
+            tokio::select! {
+                biased;
+                output = future => Some(output),
+                () = late => None,
+            }
+        }
+    }
+}
+
+fn timestamp(time: SystemTime) -> Timestamp {
+    Timestamp::try_from(time).unwrap_or_default()
 }

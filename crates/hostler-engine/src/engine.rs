@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
-use hostler_driver::Driver;
+use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
 use tokio::sync::{OnceCell, oneshot, watch};
@@ -15,7 +15,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::actor::{Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::catalogue::{Catalogue, SessionPage};
-use crate::clock::{now, now_ms};
+use crate::clock::ClockExt as _;
+use crate::fleet::{Fleet, FleetConfig, FleetStatus};
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::permissions::PermissionConfig;
@@ -54,6 +55,10 @@ pub struct EngineConfig {
     /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
     /// it counts from the start.
     pub absence: Duration,
+    /// What windows and deadlines are measured by: the machine's own time, or a test's.
+    pub clock: Arc<dyn Clock>,
+    /// How long and how many agents are kept.
+    pub fleet: FleetConfig,
 }
 
 /// A wish for a session.
@@ -102,7 +107,7 @@ impl Engine {
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
         let rules = Arc::new(RuleBook::open(&config.store.dir)?);
-        let hub = Arc::new(Hub::new());
+        let hub = Arc::new(Hub::new(config.clock.monotonic()));
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
         let Some(first) = config.drivers.first() else {
@@ -122,6 +127,8 @@ impl Engine {
             rules_version: watch::Sender::new(rules.page().version),
             rules,
             absence: config.absence,
+            clock: config.clock,
+            fleet: Fleet::new(config.fleet),
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
@@ -130,7 +137,7 @@ impl Engine {
             stopped: OnceCell::new(),
         });
         host.hub.begin(host.store.life().before);
-        let since = now_ms() - config.store.retention.clients_ms;
+        let since = host.clock.now_ms() - config.store.retention.clients_ms;
         host.hub.clients.restore(host.store.clients(since, clients::MAX_CLIENTS).await?);
         host.load_root().await?;
         host.load_catalogue().await?;
@@ -170,7 +177,8 @@ impl Engine {
         let config = self.resolve_config(Some(&provider), wish.config.as_ref())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
         let session_uri: Arc<str> = wish.uri.into();
-        let mut session = Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), now());
+        let mut session =
+            Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), host.clock.now_text());
         if let Some(client) = wish.active_client {
             host.hub.clients.take_part(&client.client_id);
             Arc::make_mut(&mut session.session).active_clients.push(client);
@@ -366,6 +374,11 @@ impl Engine {
         self.host.agents().values().cloned().collect()
     }
 
+    /// How many agents there are, and how many turns wait for one.
+    pub fn fleet(&self) -> FleetStatus {
+        self.host.fleet.status()
+    }
+
     /// Ends turns as cancelled, ends all agents, saves everything. Twice is the same as once.
     pub async fn shutdown(&self) {
         self.host.stopped.get_or_init(|| self.stop()).await;
@@ -384,7 +397,7 @@ impl Engine {
         // Sessions whose dispose is under way are not among them; they are waited for as well.
         host.tasks.close();
         let ended = async { tokio::join!(futures::future::join_all(all), host.tasks.wait()) };
-        if tokio::time::timeout(SHUTDOWN_DEADLINE, ended).await.is_err() {
+        if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; their agents are ended by their supervisors");
         }
         host.store.sequencer().stop().await;

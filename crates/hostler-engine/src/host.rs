@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ahp_types::state::{SessionStatus, SessionSummary};
-use hostler_driver::Driver;
+use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
 use tokio::sync::{OnceCell, watch};
@@ -18,6 +18,7 @@ use url::Url;
 use crate::EngineError;
 use crate::actor::{Origin, SessionHandle};
 use crate::catalogue::Catalogue;
+use crate::fleet::Fleet;
 use crate::hub::{ChannelState, Delivery, Hub, SnapshotAt, Subscriber};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
@@ -43,6 +44,8 @@ pub(crate) struct Host {
     pub(crate) rules_version: watch::Sender<u64>,
     /// How long a client may be away before it is no longer part of its sessions.
     pub(crate) absence: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) fleet: Arc<Fleet>,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

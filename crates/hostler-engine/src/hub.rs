@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use ahp_types::notifications::PartialSessionSummary;
 use ahp_types::state::{ChatState, RootState, SessionState, SessionSummary};
@@ -176,9 +177,10 @@ impl Past {
 }
 
 impl Hub {
-    pub(crate) fn new() -> Self {
+    /// A hub that begins at this moment of the host's clock.
+    pub(crate) fn new(began: Duration) -> Self {
         let past = Past { items: VecDeque::new(), from: 0, bytes: 0, limit: PAST_BYTES };
-        Self { channels: Mutex::default(), past: Mutex::new(past), clients: Clients::new() }
+        Self { channels: Mutex::default(), past: Mutex::new(past), clients: Clients::new(began) }
     }
 
     /// This life's numbers are all above `seq`.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::actor::Input;
 use crate::clients::Earlier;
-use crate::clock::now_ms;
+use crate::clock::ClockExt as _;
 use crate::host::Host;
 use crate::hub::{Delivery, Subscriber};
 use crate::session::Dispatch;
@@ -54,7 +54,7 @@ impl Drop for Presence {
 impl Host {
     /// A connection of a client begins.
     pub(crate) async fn client_arrived(self: &Arc<Self>, client: &str, memo: &str) -> Presence {
-        let seen_ms = now_ms();
+        let seen_ms = self.clock.now_ms();
         self.hub.clients.arrive(client, memo, seen_ms);
         let presence = Presence { host: Arc::clone(self), client: client.to_owned() };
         let row = StoredClient { id: client.to_owned(), memo: memo.to_owned(), seen_ms };
@@ -67,13 +67,14 @@ impl Host {
 
     /// A connection of a client ended. If it was the last one and none follows, the client leaves its sessions.
     fn client_left(self: &Arc<Self>, client: &str) {
-        if !self.hub.clients.leave(client, now_ms()) || self.stop.is_cancelled() {
+        let left = self.hub.clients.leave(client, self.clock.now_ms(), self.clock.monotonic());
+        if !left || self.stop.is_cancelled() {
             return;
         }
         let (host, client) = (Arc::clone(self), client.to_owned());
         self.tasks.spawn(async move {
             tokio::select! {
-                () = tokio::time::sleep(host.absence) => {}
+                () = host.clock.sleep(host.absence) => {}
                 () = host.stop.cancelled() => return,
             }
             if host.hub.clients.away_since(&client).is_some() {

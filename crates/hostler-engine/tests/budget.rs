@@ -150,6 +150,8 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         max_queue: hostler_engine::MAX_QUEUE,
         permissions: hostler_engine::PermissionConfig::default(),
         absence: ABSENCE,
+        clock: Arc::new(hostler_engine::SystemClock::default()),
+        fleet: hostler_engine::FleetConfig::default(),
     };
     (Engine::start(config).await.unwrap(), starts)
 }

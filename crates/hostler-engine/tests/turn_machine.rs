@@ -28,6 +28,7 @@ enum Step {
     Gone,
     Stored,
     Expired,
+    Prepare,
     Retire,
     Closed,
     /// From now on the store takes new turns, or does not.
@@ -59,7 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Gone),
         8 => Just(Step::Stored),
         1 => Just(Step::Expired),
-        1 => Just(Step::Retire),
+        1 => Just(Step::Prepare),
+        2 => Just(Step::Retire),
         4 => Just(Step::Closed),
         1 => any::<bool>().prop_map(Step::Disk),
         1 => Just(Step::Stop),
@@ -244,8 +246,12 @@ impl World {
             Step::Gone => self.feed(TurnInput::Gone(())),
             Step::Stored => self.feed(TurnInput::EndStored),
             Step::Expired => self.feed(TurnInput::InterruptExpired),
+            Step::Prepare => self.feed(TurnInput::Prepare),
             Step::Retire => {
+                let idle = *self.machine.turn() == TurnPhase::None;
+                let before = self.machine.agent();
                 self.feed(TurnInput::Retire);
+                assert!(idle || self.machine.agent() == before, "an agent with a turn is not retired");
             }
             Step::Closed => self.feed(TurnInput::Closed),
             Step::Disk(full) => self.full = *full,

@@ -1,5 +1,6 @@
 //! A driver whose agents do exactly what a test says, for states that a real agent will not be in on request.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,19 +11,21 @@ use hostler_driver::{
     OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt, ProviderInfo, RequestId, StderrTail, Steer, SteerId,
     TokenUsage, TurnOutcome,
 };
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 /// A driver whose starts and agents are in the test's hands.
 pub struct FakeDriver {
     starts: mpsc::Sender<FakeStart>,
     opens: Arc<AtomicUsize>,
+    settings: Arc<AtomicUsize>,
 }
 
 /// Where a test meets the starts of its driver.
 pub struct FakeStarts {
     queue: mpsc::Receiver<FakeStart>,
     opens: Arc<AtomicUsize>,
+    settings: Arc<AtomicUsize>,
 }
 
 /// An agent that somebody wants to open. Dropping it is a failed start.
@@ -58,6 +61,8 @@ struct State {
     closed: AtomicBool,
     closed_now: Notify,
     close_mode: Mutex<Option<CloseMode>>,
+    /// Closed while the test wants it: then a close does not come to its end.
+    lingers: Mutex<Option<watch::Sender<bool>>>,
 }
 
 impl State {
@@ -70,8 +75,9 @@ impl FakeDriver {
     /// A driver and the place where its starts arrive.
     pub fn new() -> (Arc<Self>, FakeStarts) {
         let (starts, queue) = mpsc::channel(64);
-        let opens = Arc::new(AtomicUsize::new(0));
-        (Arc::new(Self { starts, opens: Arc::clone(&opens) }), FakeStarts { queue, opens })
+        let (opens, settings) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let driver = Self { starts, opens: Arc::clone(&opens), settings: Arc::clone(&settings) };
+        (Arc::new(driver), FakeStarts { queue, opens, settings })
     }
 }
 
@@ -79,6 +85,11 @@ impl FakeStarts {
     /// The next start.
     pub async fn next(&mut self) -> FakeStart {
         self.queue.recv().await.expect("the driver is alive")
+    }
+
+    /// From now on agents would be configured otherwise.
+    pub fn change_settings(&self) {
+        self.settings.fetch_add(1, Ordering::SeqCst);
     }
 
     /// How many starts there were.
@@ -96,6 +107,10 @@ impl Driver for FakeDriver {
             default_model: "fake-model".to_owned(),
             plans: None,
         }
+    }
+
+    fn settings_fingerprint(&self, _working_directory: &Path) -> String {
+        self.settings.load(Ordering::SeqCst).to_string()
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
@@ -238,6 +253,19 @@ impl FakeAgent {
         self.state.close_mode.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(CloseMode::Now)
     }
 
+    /// From now on a close takes until [`let_go`](Self::let_go).
+    pub fn linger(&self) {
+        let lingers = watch::Sender::new(true);
+        *self.state.lingers.lock().unwrap_or_else(PoisonError::into_inner) = Some(lingers);
+    }
+
+    /// A close that is under way, or the next one, comes to its end.
+    pub fn let_go(&self) {
+        if let Some(lingers) = &*self.state.lingers.lock().unwrap_or_else(PoisonError::into_inner) {
+            lingers.send_replace(false);
+        }
+    }
+
     /// Whether the connection was closed.
     pub fn is_closed(&self) -> bool {
         self.state.closed.load(Ordering::SeqCst)
@@ -303,6 +331,13 @@ impl Connection for FakeConnection {
         *self.state.close_mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
         self.state.closed.store(true, Ordering::SeqCst);
         self.state.closed_now.notify_one();
-        async {}.boxed()
+        let lingers = self.state.lingers.lock().unwrap_or_else(PoisonError::into_inner);
+        let lingers = lingers.as_ref().map(watch::Sender::subscribe);
+        async move {
+            if let Some(mut lingers) = lingers {
+                let _ = lingers.wait_for(|lingers| !lingers).await;
+            }
+        }
+        .boxed()
     }
 }

@@ -9,6 +9,7 @@
 )]
 
 pub mod bench;
+pub mod clock;
 pub mod fake_agent;
 pub mod fake_driver;
 pub mod peer;

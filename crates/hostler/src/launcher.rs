@@ -10,11 +10,14 @@ use futures::future::BoxFuture;
 use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver};
 use hostler_cli::{
-    AgentDiag, Durability, GatewayOptions, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions, LaunchError,
-    RunningHost,
+    AgentDiag, Durability, FleetOptions, GatewayOptions, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions,
+    LaunchError, RunningHost,
 };
 use hostler_driver::Installer;
-use hostler_engine::{ABSENCE, Engine, EngineConfig, FixedAnswer, PermissionConfig, StoreOptions, Unattended};
+use hostler_engine::{
+    ABSENCE, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, PermissionConfig, StoreOptions, SystemClock,
+    Unattended,
+};
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 
@@ -81,10 +84,12 @@ async fn launch(
         drivers: vec![Arc::new(driver)],
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
-        interrupt_grace: INTERRUPT_GRACE,
+        interrupt_grace: options.fleet.interrupt_grace.unwrap_or(INTERRUPT_GRACE),
         max_queue: hostler_engine::MAX_QUEUE,
         permissions: permissions(&options),
-        absence: ABSENCE,
+        absence: options.fleet.absence.unwrap_or(ABSENCE),
+        clock: Arc::new(SystemClock::default()),
+        fleet: fleet(&options.fleet),
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
@@ -121,6 +126,18 @@ fn permissions(options: &HostOptions) -> PermissionConfig {
         },
         // Sessions that name no directory work at home.
         home: Some(options.default_directory.clone()),
+    }
+}
+
+fn fleet(options: &FleetOptions) -> FleetConfig {
+    let usual = FleetConfig::default();
+    let idle = options.idle.unwrap_or(usual.idle);
+    let live = options.max_agents.unwrap_or(usual.caps.live);
+    FleetConfig {
+        idle,
+        idle_max: options.idle_max.unwrap_or(usual.idle_max).max(idle),
+        caps: Caps { live, warm: options.max_warm.unwrap_or(usual.caps.warm).min(live) },
+        warm: options.warm,
     }
 }
 

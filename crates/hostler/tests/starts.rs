@@ -337,7 +337,8 @@ async fn a_conversation_that_another_host_runs_is_left_alone() {
     let envelopes = peer.until_end(&uris.chat).await;
     let StateAction::ChatError(end) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
     assert_eq!(end.part.error.error_type, "conversationBusy");
-    let holder = format!("running in the host with process {} ", scene.host.pid);
+    let state_dir = scene.home.path("state").join("hostler");
+    let holder = format!("running in the host with process {} ({})", scene.host.pid, state_dir.display());
     assert!(end.part.error.message.contains(&holder), "{}", end.part.error.message);
     assert_eq!(other.tree(), Vec::<u32>::new());
     assert_eq!(peer.listed().await, Vec::<String>::new());

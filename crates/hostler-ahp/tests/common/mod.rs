@@ -51,6 +51,8 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         max_queue: hostler_engine::MAX_QUEUE,
         permissions: PermissionConfig::default(),
         absence: ABSENCE,
+        clock: Arc::new(hostler_engine::SystemClock::default()),
+        fleet: hostler_engine::FleetConfig::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
 }

@@ -83,6 +83,8 @@ pub struct HostOptions {
     pub claude: ClaudeChoice,
     /// How long an agent may take to become ready, if not the usual time.
     pub handshake_timeout: Option<Duration>,
+    /// How long and how many agents are kept.
+    pub fleet: FleetOptions,
     /// What accepted messages survive.
     pub durability: Durability,
     /// Variables that are added to the agents' environment.
@@ -99,6 +101,25 @@ pub struct HostOptions {
     pub allowed_origins: Vec<String>,
     /// `Host` headers that are accepted beside loopback.
     pub allowed_hosts: Vec<String>,
+}
+
+/// How long and how many agents are kept; what is absent is as usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FleetOptions {
+    /// How long an agent is kept after its last turn.
+    pub idle: Option<Duration>,
+    /// How long at most, if work in the background or an open question keeps it.
+    pub idle_max: Option<Duration>,
+    /// How long an agent may take to react to an interrupt.
+    pub interrupt_grace: Option<Duration>,
+    /// How long a client may be away before it is no longer part of its sessions.
+    pub absence: Option<Duration>,
+    /// How many agents there may be.
+    pub max_agents: Option<usize>,
+    /// How many of them may be opened ahead.
+    pub max_warm: Option<usize>,
+    /// Whether agents are opened ahead, when a client looks at a session.
+    pub warm: bool,
 }
 
 /// What becomes of requests that nobody answers.

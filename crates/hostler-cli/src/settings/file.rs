@@ -4,7 +4,7 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 use super::sections::{Sections, UpstreamSection};
-use super::{Key, Kind, SECONDS, SettingsError, TABLE, Value};
+use super::{COUNT, Key, Kind, SECONDS, SettingsError, TABLE, Value};
 use crate::ports::{LimitSettings, PriceSettings};
 
 /// What the configuration file says, with the line of each value for messages.
@@ -86,7 +86,11 @@ fn read(value: &DeValue<'_>, kind: Kind, path: &Path) -> Option<Value> {
             let items = value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
             items.collect::<Option<Vec<_>>>().map(Value::List)
         }
-        // As it is written: whether it is a sensible number is decided where variables are read as well.
+        // Numbers as they are written: whether they are sensible is decided where variables are read as well.
+        Kind::Count => match value {
+            DeValue::Integer(number) if number.radix() == 10 => Some(Value::Text(number.as_str().into())),
+            _ => None,
+        },
         Kind::Seconds => match value {
             DeValue::Integer(number) if number.radix() == 10 => Some(Value::Text(number.as_str().into())),
             DeValue::Float(number) => Some(Value::Text(number.as_str().into())),
@@ -101,6 +105,7 @@ fn expected(kind: Kind) -> &'static str {
         Kind::Switch => "true or false",
         Kind::List => "a list of strings",
         Kind::Seconds => SECONDS,
+        Kind::Count => COUNT,
     }
 }
 

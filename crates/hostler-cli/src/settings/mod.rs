@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::ports::{ClaudeChoice, Durability, GatewayOptions, Unattended, VaultSettings};
+use crate::ports::{ClaudeChoice, Durability, FleetOptions, GatewayOptions, Unattended, VaultSettings};
 
 pub(crate) use file::ConfigFile;
 pub(crate) use resolve::resolve;
@@ -55,6 +55,7 @@ pub(crate) struct Settings {
     pub(crate) claude: ClaudeChoice,
     /// How long an agent may take to become ready, if not the usual time.
     pub(crate) handshake_timeout: Option<Duration>,
+    pub(crate) fleet: FleetOptions,
     pub(crate) durability: Durability,
     pub(crate) agent_env: Vec<(String, String)>,
     pub(crate) allow_bypass: bool,
@@ -114,6 +115,13 @@ pub(crate) enum Key {
     CredentialStore,
     Claude,
     HandshakeTimeout,
+    Idle,
+    IdleMax,
+    InterruptGrace,
+    Absence,
+    MaxAgents,
+    MaxWarm,
+    Warm,
     Durability,
     ExitOnStdinEof,
     ProxyListen,
@@ -141,13 +149,18 @@ pub(crate) enum Kind {
     List,
     /// A number above 0, fractions allowed.
     Seconds,
+    /// A whole number.
+    Count,
 }
 
 /// What a [`Kind::Seconds`] must be.
 const SECONDS: &str = "a number of seconds above 0";
 
+/// What a [`Kind::Count`] must be.
+const COUNT: &str = "a whole number";
+
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 26] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 33] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -159,6 +172,13 @@ pub(crate) const TABLE: [(Key, &str, Kind); 26] = [
     (Key::CredentialStore, "credential-store", Kind::Text),
     (Key::Claude, "claude", Kind::Text),
     (Key::HandshakeTimeout, "handshake-timeout", Kind::Seconds),
+    (Key::Idle, "idle", Kind::Seconds),
+    (Key::IdleMax, "idle-max", Kind::Seconds),
+    (Key::InterruptGrace, "interrupt-grace", Kind::Seconds),
+    (Key::Absence, "absence", Kind::Seconds),
+    (Key::MaxAgents, "max-agents", Kind::Count),
+    (Key::MaxWarm, "max-warm", Kind::Count),
+    (Key::Warm, "warm", Kind::Switch),
     (Key::Durability, "durability", Kind::Text),
     (Key::ExitOnStdinEof, "exit-on-stdin-eof", Kind::Switch),
     (Key::ProxyListen, "proxy-listen", Kind::Text),
@@ -177,7 +197,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 26] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 17] = [
+const NEEDS_RESTART: [Key; 24] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -186,6 +206,13 @@ const NEEDS_RESTART: [Key; 17] = [
     Key::CredentialStore,
     Key::Claude,
     Key::HandshakeTimeout,
+    Key::Idle,
+    Key::IdleMax,
+    Key::InterruptGrace,
+    Key::Absence,
+    Key::MaxAgents,
+    Key::MaxWarm,
+    Key::Warm,
     Key::Durability,
     Key::AllowBypass,
     Key::Unattended,

@@ -7,14 +7,15 @@ use secrecy::SecretString;
 use super::sections::{KeySetting, UpstreamSection};
 use super::upstreams::{self, Chosen};
 use super::values::{
-    parse_claude, parse_durability, parse_listen, parse_seconds, parse_store, parse_text, parse_unattended, parse_url,
+    parse_agents, parse_claude, parse_count, parse_durability, parse_listen, parse_seconds, parse_store, parse_text,
+    parse_unattended, parse_url,
 };
 use super::{
     ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, NEEDS_RESTART, Settings, SettingsError, TABLE,
     TokenChoice, Value,
 };
 use crate::environment::HostEnvironment;
-use crate::ports::{GatewayOptions, Unattended, UpstreamKind, UpstreamSpec, VaultSettings};
+use crate::ports::{FleetOptions, GatewayOptions, Unattended, UpstreamKind, UpstreamSpec, VaultSettings};
 use crate::state::is_token;
 
 /// Joins the three places where settings are given. Pure: the environment is a value.
@@ -62,6 +63,7 @@ pub(crate) fn resolve(
         restart: layers.restart(&agent_env),
         claude: layers.text(Key::Claude, |text| Ok(parse_claude(text, environment)))?.unwrap_or_default(),
         handshake_timeout: layers.text(Key::HandshakeTimeout, parse_seconds)?,
+        fleet: layers.fleet(&mut warnings)?,
         durability: layers.text(Key::Durability, parse_durability)?.unwrap_or_default(),
         agent_env,
         allow_bypass: layers.switch(Key::AllowBypass),
@@ -147,6 +149,32 @@ impl Layers {
         Ok(specs)
     }
 
+    /// How long and how many agents are kept.
+    fn fleet(&self, warnings: &mut Vec<String>) -> Result<FleetOptions, SettingsError> {
+        let origin = |key| self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
+        let fleet = FleetOptions {
+            idle: self.text(Key::Idle, parse_seconds)?,
+            idle_max: self.text(Key::IdleMax, parse_seconds)?,
+            interrupt_grace: self.text(Key::InterruptGrace, parse_seconds)?,
+            absence: self.text(Key::Absence, parse_seconds)?,
+            max_agents: self.text(Key::MaxAgents, parse_agents)?,
+            max_warm: self.text(Key::MaxWarm, parse_count)?,
+            warm: self.switch(Key::Warm),
+        };
+        if fleet.idle_max.zip(fleet.idle).is_some_and(|(most, idle)| most < idle) {
+            let expected = format!("at least as long as {}", origin(Key::Idle));
+            return Err(SettingsError::Invalid { origin: origin(Key::IdleMax), expected });
+        }
+        if fleet.max_warm.zip(fleet.max_agents).is_some_and(|(warm, all)| warm > all) {
+            let expected = format!("not more than {}", origin(Key::MaxAgents));
+            return Err(SettingsError::Invalid { origin: origin(Key::MaxWarm), expected });
+        }
+        if fleet.warm && fleet.max_warm == Some(0) {
+            warnings.push("`warm` has no effect with `max-warm = 0`.".to_owned());
+        }
+        Ok(fleet)
+    }
+
     /// What a running host cannot change, by name.
     fn restart(&self, agent_env: &[(String, String)]) -> BTreeMap<&'static str, Value> {
         let named = TABLE.iter().filter(|(key, ..)| NEEDS_RESTART.contains(key));
@@ -207,7 +235,7 @@ fn from_variables(environment: &HostEnvironment) -> Result<Layer, SettingsError>
             continue;
         };
         let value = match kind {
-            Kind::Text | Kind::Path | Kind::Seconds => Value::Text(text.to_owned()),
+            Kind::Text | Kind::Path | Kind::Seconds | Kind::Count => Value::Text(text.to_owned()),
             Kind::List => Value::List(split_list(text)),
             Kind::Switch => match text.to_str() {
                 Some("1" | "true" | "yes" | "on") => Value::Switch(true),

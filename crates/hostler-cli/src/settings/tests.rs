@@ -43,6 +43,7 @@ fn every_setting_has_a_variable_and_a_key() {
             Kind::List => ("a,b", "['a', 'b']"),
             Kind::Text | Kind::Path => ("a", "'a'"),
             Kind::Seconds => ("2.5", "2.5"),
+            Kind::Count => ("3", "3"),
         };
         let variables = [(super::super::variable(name).into(), variable.into())];
         let environment = HostEnvironment::from_vars(variables, "/here".into(), "/scratch".into());
@@ -55,7 +56,7 @@ fn every_setting_has_a_variable_and_a_key() {
 #[test]
 fn a_value_of_the_wrong_type_is_refused_with_its_line() {
     for (_, name, kind) in TABLE {
-        let wrong = if kind == Kind::Seconds { "'5'" } else { "5" };
+        let wrong = if matches!(kind, Kind::Seconds | Kind::Count) { "'5'" } else { "5" };
         let error = check(&[], &[], &format!("\n{name} = {wrong}")).unwrap_err();
         assert!(error.starts_with(&format!("{CONFIG} line 2: `{name}` must be ")), "{error}");
     }
@@ -93,6 +94,54 @@ fn values_are_read_as_what_they_are() {
     assert_eq!(settings.unattended, Unattended::Deny(Some(Duration::from_secs(30))));
     assert!(settings.json && settings.state_dir_given && !settings.upstream_from_flag);
     assert_eq!(settings.agent_env, [("EDITOR".to_owned(), "true".to_owned())]);
+}
+
+#[test]
+fn the_page_about_the_configuration_has_every_setting_and_its_example_is_one() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let mut listed: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    listed.retain(|name| *name != "[agent.env]");
+    let mut known = TABLE.map(|(_, name, _)| name);
+    listed.sort_unstable();
+    known.sort_unstable();
+    assert_eq!(listed, known);
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let settings = check(&[], &[], example).unwrap();
+    assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+    assert_eq!((settings.fleet.idle, settings.fleet.max_agents), (Some(Duration::from_secs(600)), Some(8)));
+}
+
+#[test]
+fn windows_and_caps_of_agents_are_read_and_checked() {
+    let file = "
+        idle = 60
+        idle-max = 600
+        interrupt-grace = 0.5
+        absence = 10
+        max-agents = 4
+        warm = true
+    ";
+    let fleet = check(&[], &[("HOSTLER_MAX_WARM", "1")], file).unwrap().fleet;
+    let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
+    assert_eq!((fleet.idle, fleet.idle_max), (seconds(60.0), seconds(600.0)));
+    assert_eq!((fleet.interrupt_grace, fleet.absence), (seconds(0.5), seconds(10.0)));
+    assert_eq!((fleet.max_agents, fleet.max_warm, fleet.warm), (Some(4), Some(1), true));
+    assert_eq!(check(&[], &[], "").unwrap().fleet, crate::ports::FleetOptions::default());
+
+    let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err();
+    assert_eq!(refused(&[("HOSTLER_MAX_AGENTS", "0")], ""), "HOSTLER_MAX_AGENTS must be a whole number above 0.");
+    assert_eq!(refused(&[("HOSTLER_MAX_WARM", "two")], ""), "HOSTLER_MAX_WARM must be a whole number.");
+    assert_eq!(refused(&[("HOSTLER_IDLE", "0")], ""), "HOSTLER_IDLE must be a number of seconds above 0.");
+    assert_eq!(
+        refused(&[("HOSTLER_IDLE", "700")], "idle-max = 600"),
+        format!("{CONFIG} line 1: `idle-max` must be at least as long as HOSTLER_IDLE.")
+    );
+    assert_eq!(
+        refused(&[], "max-agents = 2\nmax-warm = 3"),
+        format!("{CONFIG} line 2: `max-warm` must be not more than {CONFIG} line 1: `max-agents`.")
+    );
+    let warnings = check(&[], &[], "warm = true\nmax-warm = 0").unwrap().warnings;
+    assert_eq!(warnings, ["`warm` has no effect with `max-warm = 0`."]);
 }
 
 #[test]

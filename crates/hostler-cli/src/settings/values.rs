@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{ClaudeChoice, SECONDS};
+use super::{COUNT, ClaudeChoice, SECONDS};
 use crate::environment::HostEnvironment;
 use crate::ports::{CredentialStore, Durability, Unattended};
 
@@ -47,6 +47,15 @@ pub(super) fn parse_url(text: &str) -> Result<String, String> {
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| SECONDS.to_owned())
+}
+
+pub(super) fn parse_count(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| COUNT.to_owned())
+}
+
+/// Without any agent there would be no turns.
+pub(super) fn parse_agents(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number above 0".to_owned())
 }
 
 pub(super) fn parse_claude(text: &str, environment: &HostEnvironment) -> ClaudeChoice {

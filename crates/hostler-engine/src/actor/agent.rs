@@ -3,25 +3,28 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened, Prompt,
-    RequestId, StderrTail,
+    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, Opened, Prompt, RequestId,
+    StderrTail,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::policy::Facts;
+use super::rest::Rest;
 use super::resume::GO_ON;
+use super::warm::{SpawnFacts, Start};
 use super::{Actor, Input};
-use crate::config;
-use crate::gate::SessionGate;
+use crate::fleet::{Place, Seat, Waiting};
 use crate::port::{AgentStatus, Lease};
 use crate::transcript::{Failure, activity};
-use crate::turn::{AgentPhase, Input as TurnInput};
+use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
 
 /// Something that was started for the agent is finished. Each carries the attempt that it belongs to, so that news of
 /// an agent that is no longer meant changes nothing.
 pub(crate) enum AgentNews {
+    /// There is a seat.
+    Seated { attempt: u64, seat: Seat },
     /// The handshake is finished, or it failed.
     Opened { attempt: u64, result: Result<Opened, OpenError> },
     /// An attempt to open was given up; nothing is left of it.
@@ -53,11 +56,17 @@ pub(super) struct Agent {
 enum AgentState {
     #[default]
     None,
+    /// All seats are taken.
+    Waiting {
+        cancel: CancellationToken,
+    },
     Opening {
         cancel: CancellationToken,
         facts: Facts,
         permission_mode: String,
         lease: Lease,
+        /// Set as long as nobody has had a message for it.
+        warm: Option<SpawnFacts>,
     },
     Live(Live),
     /// The process is being ended; its lease ends with it.
@@ -70,6 +79,7 @@ struct Live {
     facts: Facts,
     permission_mode: String,
     lease: Lease,
+    warm: Option<SpawnFacts>,
 }
 
 impl Agent {
@@ -137,6 +147,30 @@ impl Agent {
         }
     }
 
+    /// Whether the agent was opened ahead and nobody has had a message for it.
+    pub(super) fn is_warm(&self) -> bool {
+        match &self.state {
+            AgentState::Opening { warm, .. } | AgentState::Live(Live { warm, .. }) => warm.is_some(),
+            _ => false,
+        }
+    }
+
+    /// What a warm agent was opened with.
+    pub(super) fn warm_facts(&self) -> Option<&SpawnFacts> {
+        match &self.state {
+            AgentState::Opening { warm, .. } | AgentState::Live(Live { warm, .. }) => warm.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// A message is here: the agent is like any other from now on. `false` if it was before.
+    pub(super) fn no_longer_warm(&mut self) -> bool {
+        match &mut self.state {
+            AgentState::Live(live) => live.warm.take().is_some(),
+            _ => false,
+        }
+    }
+
     /// The permission mode, in the agent's words, that the agent works under.
     pub(super) fn permission_mode(&self) -> Option<&str> {
         match &self.state {
@@ -149,8 +183,57 @@ impl Agent {
 }
 
 impl Actor {
+    /// Opens an agent as soon as there is a seat for it.
     pub(super) async fn open_agent(&mut self) {
         self.agent.attempt += 1;
+        if *self.machine.turn() == TurnPhase::None {
+            // It is opened ahead, on a seat that was free.
+            return self.start_agent().await;
+        }
+        // The process before this one is gone with all that it did, and its seat is whose turn it is.
+        self.rest = Rest::default();
+        match self.host.fleet.ask() {
+            Place::Now(seat) => {
+                self.rest.seat = Some(seat);
+                self.start_agent().await;
+            }
+            Place::Later(waiting) => self.wait_for_seat(waiting).await,
+        }
+    }
+
+    async fn wait_for_seat(&mut self, waiting: Waiting) {
+        let attempt = self.agent.attempt;
+        let text = waiting.sentence();
+        let cancel = CancellationToken::new();
+        let cancelled = cancel.clone();
+        self.tasks.spawn(async move {
+            let news = tokio::select! {
+                biased;
+                () = cancelled.cancelled() => AgentNews::OpenAbandoned { attempt },
+                seat = waiting.seat() => AgentNews::Seated { attempt, seat },
+            };
+            Input::Agent(news)
+        });
+        self.agent.state = AgentState::Waiting { cancel };
+        self.flush(&mut activity(Some(text)).into()).await;
+    }
+
+    /// The seat is here, unless it was given up in the same moment; then it goes back.
+    async fn seated(&mut self, attempt: u64, seat: Seat) {
+        if attempt != self.agent.attempt {
+            return;
+        }
+        if let AgentState::Waiting { .. } = self.agent.state {
+            self.rest.seat = Some(seat);
+            self.start_agent().await;
+        } else {
+            drop(seat);
+            self.agent.state = AgentState::None;
+            self.drive(TurnInput::Closed).await;
+        }
+    }
+
+    async fn start_agent(&mut self) {
         let attempt = self.agent.attempt;
         let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
             let message = format!("This host does not offer the agent {:?}.", self.session.session.provider);
@@ -162,22 +245,10 @@ impl Actor {
             self.tasks.spawn(async move { Input::Agent(AgentNews::Opened { attempt, result }) });
             return;
         };
-        let info = driver.describe();
-        let facts = self.wanted_facts(&info.default_model);
-        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
-        let permission_mode = config::agent_mode(self.wanted_mode()).to_owned();
-        let spec = OpenSpec {
-            conversation: self.session.conversation_start(),
-            working_directory: self.session.working_directory().unwrap_or_default(),
-            model: lease.model.clone(),
-            web_search: lease.web_search,
-            permission_mode: permission_mode.clone(),
-            effort: facts.effort.clone(),
-            thinking_budget: facts.thinking_budget,
-            more_directories: facts.more_directories.clone(),
-            endpoint: lease.endpoint.clone(),
-            gatekeeper: Arc::<SessionGate>::clone(&self.gate),
-        };
+        let Start { spec, facts, lease } = self.start_spec(&*driver);
+        let permission_mode = spec.permission_mode.clone();
+        let warm = (*self.machine.turn() == TurnPhase::None).then(|| SpawnFacts::of(&spec, &*driver));
+        let (ahead, name) = (warm.is_some(), driver.describe().display_name);
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
         self.tasks.spawn(async move {
@@ -188,8 +259,11 @@ impl Actor {
             };
             Input::Agent(news)
         });
-        self.agent.state = AgentState::Opening { cancel, facts, permission_mode, lease };
-        self.flush(&mut activity(Some(format!("Starting {}", info.display_name))).into()).await;
+        self.agent.state = AgentState::Opening { cancel, facts, permission_mode, lease, warm };
+        if ahead {
+            return;
+        }
+        self.flush(&mut activity(Some(format!("Starting {name}"))).into()).await;
     }
 
     pub(super) fn send_prompt(&mut self, turn: String) {
@@ -210,7 +284,8 @@ impl Actor {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         self.agent.interrupts += 1;
-        let (interrupt, grace) = (self.agent.interrupts, self.host.interrupt_grace);
+        let interrupt = self.agent.interrupts;
+        let grace = self.host.clock.sleep(self.host.interrupt_grace);
         self.tasks.spawn(async move {
             // The answer does not matter: the turn's end is what counts, and the clock covers its absence.
             let asking = async {
@@ -221,7 +296,7 @@ impl Actor {
             };
             tokio::select! {
                 () = asking => {}
-                () = tokio::time::sleep(grace) => {}
+                () = grace => {}
             }
             Input::Agent(AgentNews::InterruptExpired { attempt, interrupt })
         });
@@ -231,6 +306,10 @@ impl Actor {
         let attempt = self.agent.attempt;
         self.host.agent_gone(&self.session.uri);
         match std::mem::take(&mut self.agent.state) {
+            AgentState::Waiting { cancel } => {
+                cancel.cancel();
+                self.agent.state = AgentState::Closing(None);
+            }
             AgentState::Opening { cancel, lease, .. } => {
                 cancel.cancel();
                 self.agent.state = AgentState::Closing(Some(lease));
@@ -251,6 +330,7 @@ impl Actor {
 
     pub(super) async fn agent_news(&mut self, news: AgentNews) {
         match news {
+            AgentNews::Seated { attempt, seat } => self.seated(attempt, seat).await,
             AgentNews::Opened { attempt, result } => self.opened(attempt, result).await,
             AgentNews::OpenAbandoned { attempt } | AgentNews::Closed { attempt } => {
                 if attempt == self.agent.attempt {
@@ -287,7 +367,7 @@ impl Actor {
             Err(error) => {
                 if meant {
                     self.agent.state = AgentState::None;
-                    self.flush(&mut activity(None).into()).await;
+                    self.clear_activity().await;
                     self.drive(TurnInput::OpenFailed(start_failure(error))).await;
                 } else if attempt == self.agent.attempt {
                     self.agent.state = AgentState::None;
@@ -308,7 +388,9 @@ impl Actor {
         let ConnectionFacts { pid, version } = opened.facts.clone();
         let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
         self.host.agent_is_there(&self.session.uri, status);
-        if let Err(error) = self.announce().await {
+        // One that was opened ahead is announced with its first message.
+        let announced = if *self.machine.turn() == TurnPhase::None { Ok(()) } else { self.announce().await };
+        if let Err(error) = announced {
             self.host.agent_gone(&self.session.uri);
             opened.connection.close(CloseMode::Now).await;
             self.agent.state = AgentState::None;
@@ -319,17 +401,24 @@ impl Actor {
         }
         self.go_live(opened);
         self.tell_mode();
-        self.flush(&mut activity(None).into()).await;
+        self.clear_activity().await;
         self.drive(TurnInput::Opened).await;
     }
 
+    async fn clear_activity(&mut self) {
+        if self.session.chat.activity.is_some() {
+            self.flush(&mut activity(None).into()).await;
+        }
+    }
+
     fn go_live(&mut self, opened: Opened) {
-        let AgentState::Opening { facts, permission_mode, lease, .. } = std::mem::take(&mut self.agent.state) else {
+        let AgentState::Opening { facts, permission_mode, lease, warm, .. } = std::mem::take(&mut self.agent.state)
+        else {
             return;
         };
         let Opened { connection, events, .. } = opened;
         let connection = connection.into();
-        self.agent.state = AgentState::Live(Live { connection, events, facts, permission_mode, lease });
+        self.agent.state = AgentState::Live(Live { connection, events, facts, permission_mode, lease, warm });
     }
 
     /// The process ended by itself. The driver has swept its tree before it said so.

@@ -18,11 +18,13 @@ impl Actor {
             self.host.hub.clients.take_part(&client);
             let Some(since) = self.host.hub.clients.away_since(&client) else { continue };
             let due = since + self.host.absence;
-            if due <= tokio::time::Instant::now() {
+            let now = self.host.clock.monotonic();
+            if due <= now {
                 self.client_gone(&client).await;
             } else {
+                let left = self.host.clock.sleep(due - now);
                 self.tasks.spawn(async move {
-                    tokio::time::sleep_until(due).await;
+                    left.await;
                     Input::ClientDue(client)
                 });
             }
@@ -32,7 +34,7 @@ impl Actor {
     /// A client that is still away is gone. One that was here in between has a time of its own.
     pub(super) async fn client_due(&mut self, client: &str) {
         match self.host.hub.clients.away_since(client) {
-            Some(since) if since.elapsed() >= self.host.absence => self.client_gone(client).await,
+            Some(since) if self.host.clock.monotonic() >= since + self.host.absence => self.client_gone(client).await,
             Some(_) => {}
             // It may have been unknown before.
             None => self.host.hub.clients.take_part(client),
@@ -60,6 +62,10 @@ impl Actor {
             return;
         };
         let result = self.host.deliver_snapshot(resource, state, subscriber, token).await;
+        let shown = result.is_ok();
         let _ = reply.send(result);
+        if shown {
+            self.warm_up().await;
+        }
     }
 }

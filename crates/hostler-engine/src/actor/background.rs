@@ -8,7 +8,10 @@ use tokio::sync::oneshot;
 
 use super::Actor;
 use crate::EngineError;
-use crate::clock::now;
+use crate::clock::ClockExt as _;
+
+/// How many pieces of background work are told apart.
+const MAX_BESIDE: usize = 256;
 
 /// How the end of one piece of work went.
 pub(crate) type Stopped = Result<(), EngineError>;
@@ -16,7 +19,7 @@ pub(crate) type Stopped = Result<(), EngineError>;
 impl Actor {
     pub(super) async fn background(&mut self, event: DriverEvent) {
         match event {
-            DriverEvent::BackgroundChanged(task) => {
+            DriverEvent::BackgroundChanged(task) if self.beside.len() < MAX_BESIDE => {
                 self.beside.insert(task.id.clone(), task.clone());
                 if let Some(work) = self.work(task) {
                     let action = StateAction::ChatBackgroundWorkSet(ChatBackgroundWorkSetAction { work });
@@ -37,7 +40,7 @@ impl Actor {
             BackgroundKind::Shell => Some(BackgroundWork::Shell(BackgroundShellWork {
                 id: task.id,
                 label: task.description.clone(),
-                started_at: known.unwrap_or_else(now),
+                started_at: known.unwrap_or_else(|| self.host.clock.now_text()),
                 meta: None,
                 command: task.description,
                 terminal: None,

@@ -18,7 +18,7 @@ use hostler_store::AuditEntry;
 
 use super::change::Change;
 use super::{Actor, Input};
-use crate::clock::now_ms;
+use crate::clock::ClockExt as _;
 use crate::config;
 use crate::desk::{Choices, Confirmation, Form, InputRequest, Open, Outcome, Permission, Reach, Refusal};
 use crate::gate::summary;
@@ -171,7 +171,7 @@ impl Actor {
                     turn.withdrawn(&id, &mut output);
                 }
                 self.flush(&mut output).await;
-                self.write_down(vec![withdrawal(&open)]).await;
+                self.write_down(vec![withdrawal(&open, self.host.clock.now_ms())]).await;
                 self.tell_session(no_longer_needed(permission_key(&id))).await;
             }
             Open::Input => {
@@ -196,7 +196,8 @@ impl Actor {
 
     /// Nobody can answer any more.
     pub(super) async fn clear_desk(&mut self) {
-        let entries = self.desk.clear().iter().map(withdrawal).collect();
+        let now = self.host.clock.now_ms();
+        let entries = self.desk.clear().iter().map(|open| withdrawal(open, now)).collect();
         self.write_down(entries).await;
     }
 
@@ -231,7 +232,7 @@ impl Actor {
             return Err(format!("it cannot be allowed: {why}"));
         }
         let entry = AuditEntry {
-            at_ms: now_ms(),
+            at_ms: self.host.clock.now_ms(),
             who: decider.who,
             call: call.clone(),
             tool: open.tool.clone(),
@@ -386,7 +387,7 @@ impl Actor {
         };
         let no = matches!(answer, Answer::Deny { .. } | Answer::Skip);
         let entry = AuditEntry {
-            at_ms: now_ms(),
+            at_ms: self.host.clock.now_ms(),
             who: who.to_owned(),
             call: call.unwrap_or_else(|| id.clone()),
             tool: if mode.is_some() { "plan" } else { "question" }.to_owned(),
@@ -427,9 +428,9 @@ impl Actor {
         match &self.host.permissions.unattended {
             Unattended::Wait => {}
             Unattended::DenyAfter(time) => {
-                let time = *time;
+                let over = self.host.clock.sleep(*time);
                 self.tasks.spawn(async move {
-                    tokio::time::sleep(time).await;
+                    over.await;
                     Input::Unanswered(request)
                 });
             }
@@ -488,9 +489,9 @@ fn made(rules: Option<&(Reach, Vec<hostler_rules::Rule>)>) -> Option<String> {
     Some(format!("allowed {reach}: {rules}"))
 }
 
-fn withdrawal(open: &Permission) -> AuditEntry {
+fn withdrawal(open: &Permission, at_ms: i64) -> AuditEntry {
     AuditEntry {
-        at_ms: now_ms(),
+        at_ms,
         who: "host".to_owned(),
         call: open.call.clone(),
         tool: open.tool.clone(),

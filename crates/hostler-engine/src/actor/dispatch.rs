@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::Actor;
 use super::change::Change;
 use super::queue::check_message;
+use crate::clock::ClockExt as _;
 use crate::session::Dispatch;
 use crate::transcript::Output;
 use crate::turn::{Input as TurnInput, TurnPhase};
@@ -145,7 +146,7 @@ impl Actor {
         self.check_start(&action)?;
         // A start time that cannot be read would make the turn impossible to end.
         if action.started_at.parse::<Timestamp>().is_err() {
-            action.started_at = crate::clock::now();
+            action.started_at = self.host.clock.now_text();
         }
         let turn = action.turn_id.clone();
         self.begin_turn(action, Some(dispatch.origin())).await.map_err(|error| error.to_string())?;

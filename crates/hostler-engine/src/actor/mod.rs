@@ -14,10 +14,12 @@ mod events;
 mod mode;
 mod policy;
 mod queue;
+mod rest;
 mod resume;
 mod steer;
 mod telling;
 mod turns;
+mod warm;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use tokio::task::JoinSet;
 use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
+use self::rest::{Rest, RestOver};
 use crate::desk::Desk;
 use crate::gate::{Places, SessionGate};
 use crate::host::Host;
@@ -68,6 +71,8 @@ pub(crate) enum Input {
     Decided(AuditEntry),
     /// The host's rules have changed.
     RulesChanged,
+    /// The agent has been at rest for long enough, or its seat is wanted.
+    RestOver(RestOver),
     /// Nobody has answered a request in time.
     Unanswered(RequestId),
     /// The session has used something, a limit was changed, or a request waits or goes on.
@@ -147,7 +152,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     };
     let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
     let mode = config::mode(name, host.permissions.allow_bypass);
-    let (gate, decisions) = SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone());
+    let (gate, decisions) =
+        SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone(), Arc::clone(&host.clock));
     let mut rules = host.rules_version.subscribe();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let head = session.queue().first().map(|message| message.id.clone());
@@ -162,6 +168,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         changing: VecDeque::new(),
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
+        rest: Rest::default(),
         budget: Budget::default(),
         transcript: None,
         turn_started: Instant::now(),
@@ -180,6 +187,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
             Some(event) = actor.agent.next_event() => Input::Event(event),
+            why = actor.rest.over() => Input::RestOver(why),
             Some(entry) = actor.decisions.recv() => Input::Decided(entry),
             Ok(()) = rules.changed() => Input::RulesChanged,
             Some(()) = budget_changes.next() => Input::BudgetChanged,
@@ -192,9 +200,11 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             },
             else => break,
         };
+        let moved = input.moves();
         if actor.handle(input).await.is_break() {
             break;
         }
+        actor.take_stock(moved);
     }
 }
 
@@ -228,6 +238,7 @@ pub(super) struct Actor {
     session: Session,
     machine: TurnMachine,
     agent: Agent,
+    rest: Rest,
     /// Decides on every call.
     gate: Arc<SessionGate>,
     /// What the gate has decided and nobody has written down yet.
@@ -269,6 +280,7 @@ impl Actor {
             Input::Agent(news) => self.agent_news(news).await,
             Input::Decided(entry) => self.decided(entry).await,
             Input::RulesChanged => self.review().await,
+            Input::RestOver(why) => self.rest_over(why).await,
             Input::Unanswered(request) => self.unanswered(&request).await,
             Input::BudgetChanged => self.budget_changed().await,
             Input::BudgetDue => self.budget_due().await,

@@ -2,6 +2,7 @@
 //! agent has taken the new one; only then does the state say so. An agent that does not take it is ended. Wishes that come
 //! meanwhile wait, count in the gate like the first one, and are carried out in their order: the last one wins.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::actions::SessionConfigChangedAction;
@@ -10,6 +11,7 @@ use hostler_rules::Mode;
 
 use super::agent::AgentNews;
 use super::{Actor, Input};
+use crate::clock::ClockExt as _;
 use crate::config;
 use crate::desk::Refusal;
 use crate::session::Dispatch;
@@ -88,10 +90,11 @@ impl Actor {
     /// `false` if there is no agent to be told.
     fn tell_agent(&mut self, word: &'static str) -> bool {
         let Some((connection, attempt)) = self.agent.connection() else { return false };
+        let clock = Arc::clone(&self.host.clock);
         self.tasks.spawn(async move {
-            let told =
-                tokio::time::timeout(PATIENCE, connection.apply(PolicyChange::PermissionMode(word.to_owned()))).await;
-            let result = told.unwrap_or_else(|_| Err(ConnectionError::Refused("it did not answer".to_owned())));
+            let applied = connection.apply(PolicyChange::PermissionMode(word.to_owned()));
+            let told = clock.timeout(PATIENCE, applied).await;
+            let result = told.unwrap_or_else(|| Err(ConnectionError::Refused("it did not answer".to_owned())));
             Input::Agent(AgentNews::ModeTaken { attempt, word, result })
         });
         true

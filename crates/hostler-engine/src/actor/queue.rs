@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::Actor;
 use super::change::Change;
 use super::dispatch::Refusal;
-use crate::clock::now;
+use crate::clock::ClockExt as _;
 use crate::session::Dispatch;
 use crate::transcript::Failure;
 use crate::turn::Input as TurnInput;
@@ -132,7 +132,7 @@ impl Actor {
         let turn = Uuid::new_v4().to_string();
         let action = ChatTurnStartedAction {
             turn_id: turn.clone(),
-            started_at: now(),
+            started_at: self.host.clock.now_text(),
             message: waiting.message.clone(),
             queued_message_id: Some(id.to_owned()),
             meta: None,

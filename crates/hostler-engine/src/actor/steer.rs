@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::Actor;
 use super::change::Change;
 use super::dispatch::Refusal;
-use crate::clock::now;
+use crate::clock::ClockExt as _;
 use crate::record::Record;
 use crate::session::Dispatch;
 use crate::transcript::Failure;
@@ -183,7 +183,7 @@ impl Actor {
             }))
             .chat(StateAction::ChatTurnStarted(ChatTurnStartedAction {
                 turn_id: next.clone(),
-                started_at: now(),
+                started_at: self.host.clock.now_text(),
                 message,
                 queued_message_id: Some(id),
                 meta: Some(hostler("continues", &turn)),

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::change::Change;
 use super::{Actor, Input};
-use crate::clock::now;
+use crate::clock::ClockExt as _;
 use crate::session::title_from;
 use crate::transcript::{Failure, Output, Transcript, error};
 use crate::turn::{Effect, End, Input as TurnInput, TurnPhase};
@@ -32,10 +32,13 @@ impl Actor {
                     Effect::Note(reason) => self.note_own_work(reason).await,
                     Effect::Open => self.open_agent().await,
                     Effect::Adapt => self.adapt_agent(),
-                    Effect::Send(turn) => {
-                        self.send_prompt(turn);
-                        self.hand_steer();
-                    }
+                    Effect::Send(turn) => match self.use_warm().await {
+                        Ok(()) => {
+                            self.send_prompt(turn);
+                            self.hand_steer();
+                        }
+                        Err(failure) => inputs.push_back(TurnInput::Distrusted(failure)),
+                    },
                     Effect::Show | Effect::Drop => {}
                     Effect::Interrupt => self.interrupt_agent(),
                     Effect::Close => self.close_agent(CloseMode::Now),
@@ -85,7 +88,7 @@ impl Actor {
         let turn_id = Uuid::new_v4().to_string();
         let action = ChatTurnStartedAction {
             turn_id: turn_id.clone(),
-            started_at: now(),
+            started_at: self.host.clock.now_text(),
             message: Message {
                 text: reason,
                 origin: MessageOrigin { kind: MessageKind::SystemNotification },
@@ -140,8 +143,9 @@ impl Actor {
             }
             Err(error) => {
                 tracing::error!(session = &*self.session.uri, %error, "a turn's end could not be stored yet");
+                let pause = self.host.clock.sleep(STORE_RETRY);
                 self.tasks.spawn(async move {
-                    tokio::time::sleep(STORE_RETRY).await;
+                    pause.await;
                     Input::RetryEnd(turn, end)
                 });
                 false
@@ -172,8 +176,9 @@ impl Actor {
 
     /// Something that the store has refused is tried again soon.
     pub(super) fn retry_queue(&mut self) {
-        self.tasks.spawn(async {
-            tokio::time::sleep(STORE_RETRY).await;
+        let pause = self.host.clock.sleep(STORE_RETRY);
+        self.tasks.spawn(async move {
+            pause.await;
             Input::QueueDue
         });
     }

@@ -116,6 +116,11 @@ impl Desk {
         self.permissions.get(call)
     }
 
+    /// Whether nothing waits for a person.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.permissions.is_empty() && self.inputs.is_empty()
+    }
+
     /// The calls that wait.
     pub(crate) fn permissions(&self) -> impl Iterator<Item = &Permission> {
         self.permissions.values()

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use hostler_driver::{Gate, GatedCall, Gatekeeper};
+use hostler_driver::{Clock, Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
     Call, Decision, Disk, Mode, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, explain, judge,
     plan_of, suggest,
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 pub(crate) use self::summary::summary;
-use crate::clock::now_ms;
+use crate::clock::ClockExt as _;
 
 /// How many decisions may wait to be written down. When the log is that far behind, nothing runs.
 pub(crate) const UNWRITTEN: usize = 1024;
@@ -60,6 +60,7 @@ pub(crate) struct SessionGate {
     book: Arc<RuleBook>,
     policy: RwLock<Policy>,
     log: mpsc::Sender<AuditEntry>,
+    clock: Arc<dyn Clock>,
     asked: Mutex<VecDeque<String>>,
     /// The plan that was written last.
     plan: Mutex<Option<PathBuf>>,
@@ -82,11 +83,12 @@ impl SessionGate {
         book: Arc<RuleBook>,
         mode: Mode,
         rules: RuleSet,
+        clock: Arc<dyn Clock>,
     ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
         let (log, decisions) = mpsc::channel(UNWRITTEN);
         let policy = RwLock::new(Policy { mode, next: VecDeque::new(), rules, joined: None });
         let (asked, plan) = (Mutex::default(), Mutex::default());
-        (Arc::new(Self { places, book, policy, log, asked, plan }), decisions)
+        (Arc::new(Self { places, book, policy, log, clock, asked, plan }), decisions)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Policy) -> T) -> T {
@@ -203,7 +205,7 @@ impl SessionGate {
             }
         }
         let entry = AuditEntry {
-            at_ms: now_ms(),
+            at_ms: self.clock.now_ms(),
             who: ruling.who.to_owned(),
             call: call.id.to_owned(),
             tool: call.tool.to_owned(),

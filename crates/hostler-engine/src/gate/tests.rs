@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use serde_json::value::RawValue;
 
 use super::{Places, SessionGate};
+use crate::clock::SystemClock;
 
 const MODES: [Mode; 5] = [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk];
 
@@ -46,7 +47,7 @@ proptest! {
         let book = Arc::new(RuleBook::open(dir.path()).unwrap());
         let work = dir.path().to_owned();
         let places = Places { directory: work, ..Places::default() };
-        let (gate, mut log) = SessionGate::new(places, book, Mode::Default, RuleSet::default());
+        let (gate, mut log) = SessionGate::new(places, book, Mode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
         let (mut mode, mut next, mut allowed) = (Mode::Default, VecDeque::new(), Vec::new());
         for (at, step) in steps.into_iter().enumerate() {
             match step {
@@ -95,7 +96,8 @@ fn nothing_passes_once_the_log_is_full() {
     let dir = tempfile::tempdir().unwrap();
     let book = Arc::new(RuleBook::open(dir.path()).unwrap());
     let places = Places { directory: dir.path().to_owned(), ..Places::default() };
-    let (gate, _log) = SessionGate::new(places, book, Mode::Bypass, RuleSet::default());
+    let (gate, _log) =
+        SessionGate::new(places, book, Mode::Bypass, RuleSet::default(), Arc::new(SystemClock::default()));
     let input = RawValue::from_string("{}".to_owned()).unwrap();
     let call = GatedCall { id: "c", tool: "TodoWrite", input: &input, sub_agent: None };
     for _ in 0..super::UNWRITTEN {
@@ -115,7 +117,7 @@ fn planning_writes_the_plan_and_nothing_else() {
     std::os::unix::fs::symlink(work.join("a.md"), plans.join("link.md")).unwrap();
     let book = Arc::new(RuleBook::open(dir.path()).unwrap());
     let places = Places { directory: work.clone(), home: None, plans: Some(plans.clone()) };
-    let (gate, _log) = SessionGate::new(places, book, Mode::Plan, RuleSet::default());
+    let (gate, _log) = SessionGate::new(places, book, Mode::Plan, RuleSet::default(), Arc::new(SystemClock::default()));
     let write = |file: &std::path::Path| {
         let input = serde_json::json!({ "file_path": file, "content": "x" }).to_string();
         let input = RawValue::from_string(input).unwrap();

@@ -112,8 +112,17 @@ impl TurnMachine {
                 AgentPhase::Interrupting => self.close(Effect::Close),
                 _ => Vec::new(),
             },
+            Input::Prepare => match (&self.turn, self.agent) {
+                (TurnPhase::None, AgentPhase::Absent) => {
+                    self.agent = AgentPhase::Opening;
+                    vec![Effect::Open]
+                }
+                _ => Vec::new(),
+            },
+            // A turn that is accepted from now on waits for the close.
             Input::Retire => match (&self.turn, self.agent) {
                 (TurnPhase::None, AgentPhase::Idle) if !self.starting => self.close(Effect::CloseGracefully),
+                (TurnPhase::None, AgentPhase::Opening) if !self.starting => self.close(Effect::Close),
                 _ => Vec::new(),
             },
             Input::Closed => self.closed(),
@@ -133,6 +142,8 @@ impl TurnMachine {
         self.turn = TurnPhase::Pending(turn);
         match (self.agent, need) {
             (AgentPhase::Idle, Need::Reopen) => self.close(Effect::CloseGracefully),
+            // It was opened ahead, for another message than this one.
+            (AgentPhase::Opening, Need::Reopen) => self.close(Effect::Close),
             (AgentPhase::Idle, Need::Adapt) => {
                 self.agent = AgentPhase::Adapting;
                 vec![Effect::Adapt]

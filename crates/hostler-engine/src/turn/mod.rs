@@ -140,7 +140,9 @@ pub enum Input<R> {
     EndStored,
     /// The agent did not react to an interrupt.
     InterruptExpired,
-    /// The agent was not needed for long enough.
+    /// Open an agent before there is a turn for it.
+    Prepare,
+    /// The agent is not needed: if it has no turn, close it.
     Retire,
     /// The tree is empty.
     Closed,

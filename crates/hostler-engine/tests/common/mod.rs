@@ -11,8 +11,9 @@ use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
 use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
-    ABSENCE, ChannelState, CreateSession, Delivery, Dispatch, Engine, EngineConfig, Lease, ModelGateway, ModelInfo,
-    NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention, StoreOptions, Subscriber, default_chat_uri,
+    ABSENCE, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine, EngineConfig, FleetConfig, Lease,
+    ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention, StoreOptions,
+    Subscriber, SystemClock, default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
@@ -33,15 +34,22 @@ impl ModelGateway for NoGateway {
 }
 
 /// What tests change about a host.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Options {
     pub retention: Retention,
     pub absence: Duration,
+    pub clock: Arc<dyn Clock>,
+    pub fleet: FleetConfig,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { retention: Retention::default(), absence: ABSENCE }
+        Self {
+            retention: Retention::default(),
+            absence: ABSENCE,
+            clock: Arc::new(SystemClock::default()),
+            fleet: FleetConfig::default(),
+        }
     }
 }
 
@@ -74,7 +82,7 @@ impl Rig {
         let (state, work) = (dir.path().join("state"), dir.path().join("work"));
         std::fs::create_dir(&state).unwrap();
         std::fs::create_dir(&work).unwrap();
-        let (engine, starts) = host(&state, &work, options, permissions).await;
+        let (engine, starts) = host(&state, &work, options.clone(), permissions).await;
         Self { engine, starts, state, work, options, keep: Some(dir) }
     }
 
@@ -137,8 +145,8 @@ impl Rig {
     /// Starts another host on the same state directory without ending this one's turns.
     pub async fn crash(mut self) -> Self {
         let keep = self.keep.take();
-        let (engine, starts) = host(&self.state, &self.work, self.options, PermissionConfig::default()).await;
-        Self { engine, starts, state: self.state.clone(), work: self.work.clone(), options: self.options, keep }
+        let (engine, starts) = host(&self.state, &self.work, self.options.clone(), PermissionConfig::default()).await;
+        Self { engine, starts, state: self.state.clone(), work: self.work.clone(), options: self.options.clone(), keep }
     }
 
     pub fn create(&self, uri: &str) {
@@ -185,6 +193,8 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         max_queue: hostler_engine::MAX_QUEUE,
         permissions,
         absence: options.absence,
+        clock: options.clock,
+        fleet: options.fleet,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

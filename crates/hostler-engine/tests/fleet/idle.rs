@@ -1,0 +1,195 @@
+//! Agents that nobody needs are closed, and come back.
+
+use hostler_driver::{
+    BackgroundKind, BackgroundTask, CloseMode, ConversationStart, DriverEvent, ResumeToken, TurnCause, TurnOutcome,
+};
+use hostler_engine::FleetStatus;
+
+use super::common::Listener;
+use super::{IDLE, IDLE_MAX, begin, finish, fleet, seats, uri};
+
+fn activity(listener: &Listener) -> Option<String> {
+    listener.chat.as_ref().unwrap().activity.clone()
+}
+
+pub(super) async fn works_in_background(agent: &hostler_testkit::fake_driver::FakeAgent) {
+    let task =
+        BackgroundTask { id: "b1".into(), kind: BackgroundKind::Shell, description: "a server".into(), call: None };
+    agent.emit(DriverEvent::BackgroundChanged(task)).await;
+}
+
+#[tokio::test]
+async fn an_agent_is_closed_after_its_window_and_the_next_message_resumes() {
+    let (mut rig, clock) = fleet(seats(4), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    clock.advance(2 * IDLE_MAX);
+    assert_eq!(clock.all_sleepers(), 0, "no window while it works");
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE).await;
+    clock.advance(IDLE / 2);
+    rig.say(&uri(1), "t2", "again").await;
+    let mut agent = agent;
+    assert_eq!(agent.prompt().await, "again");
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE).await;
+    clock.advance(IDLE / 2);
+    assert!(!agent.is_closed(), "the window began anew with the turn's end");
+    clock.advance(IDLE / 2);
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+
+    rig.say(&uri(1), "t3", "back").await;
+    let start = rig.starts.next().await;
+    let ConversationStart::Resume { token, .. } = &start.spec.conversation else { panic!("{:?}", start.spec) };
+    assert_eq!(*token, ResumeToken("token-1".into()));
+    let mut agent = start.succeed();
+    assert_eq!(agent.prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    assert_eq!(listener.chat.as_ref().unwrap().turns.len(), 3);
+    assert_eq!(activity(&listener), None);
+    rig.engine.shutdown().await;
+    assert_eq!(rig.engine.fleet(), FleetStatus::default());
+}
+
+#[tokio::test]
+async fn a_message_that_meets_the_close_is_held_and_answered_by_the_next_agent() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    finish(1, &mut listener, &agent).await;
+    agent.linger();
+    clock.somebody_sleeps(IDLE).await;
+    clock.advance(IDLE);
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+
+    rig.say(&uri(1), "t2", "too early").await;
+    listener.until("chat/turnStarted").await;
+    // The agent says something more while it is being closed; nobody takes it for the new turn's answer.
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    assert_eq!(rig.starts.count(), 1, "nothing is opened beside an agent that is not gone");
+    assert_eq!(rig.engine.fleet().live, 1);
+    agent.let_go();
+
+    let mut second = rig.starts.next().await.succeed();
+    assert_eq!(second.prompt().await, "too early");
+    finish(1, &mut listener, &second).await;
+    let turns = &listener.chat.as_ref().unwrap().turns;
+    assert_eq!(turns.len(), 2, "nothing is lost, nothing is doubled");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_window_that_ends_with_a_message_does_not_close_the_agent() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, mut agent) = begin(&mut rig, 1).await;
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE).await;
+    // Both are there before the session's actor looks: whichever it takes first, the message is answered.
+    let message = super::common::turn_started(&uri(1), "t2", "in time");
+    let dispatch = rig.engine.dispatch(message);
+    clock.advance(IDLE);
+    dispatch.await;
+    listener.until("chat/turnStarted").await;
+    let prompt = tokio::select! {
+        prompt = agent.prompt() => prompt,
+        start = rig.starts.next() => {
+            assert!(agent.is_closed());
+            agent = start.succeed();
+            agent.prompt().await
+        }
+    };
+    assert_eq!(prompt, "in time");
+    finish(1, &mut listener, &agent).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn work_in_the_background_keeps_an_agent_but_not_for_ever() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    works_in_background(&agent).await;
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE_MAX).await;
+    assert_eq!(clock.sleepers(IDLE), 0);
+    assert_eq!(rig.engine.fleet().idle, 0, "it cannot be spared");
+    clock.advance(IDLE_MAX / 2);
+    // What it goes on about does not make the time longer.
+    works_in_background(&agent).await;
+    assert!(!agent.is_closed());
+    clock.advance(IDLE_MAX / 2);
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+    listener.until("chat/activityChanged").await;
+    let said = activity(&listener);
+    assert_eq!(said.as_deref(), Some("The agent was closed after 2 hours; what it did in the background has ended"));
+
+    rig.say(&uri(1), "t2", "back").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    assert_eq!(activity(&listener), None);
+    clock.somebody_sleeps(IDLE).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn work_in_the_background_of_an_agent_that_is_gone_keeps_nobody() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    works_in_background(&agent).await;
+    finish(1, &mut listener, &agent).await;
+    super::say_with_model(&rig, 1, "t2", "hi", "other-model").await;
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_may_tell_what_came_of_its_work_in_the_background() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    works_in_background(&agent).await;
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE_MAX).await;
+    clock.advance(2 * IDLE);
+    agent.emit(DriverEvent::BackgroundEnded { id: "b1".into() }).await;
+    clock.somebody_sleeps(IDLE).await;
+    agent.emit(DriverEvent::TurnBegan(TurnCause::Agent("a server ended".into()))).await;
+    while clock.sleepers(IDLE) > 0 {
+        tokio::task::yield_now().await;
+    }
+    clock.advance(IDLE_MAX);
+    assert!(!agent.is_closed(), "it works");
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    clock.somebody_sleeps(IDLE).await;
+    clock.advance(IDLE);
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_open_question_keeps_an_agent_but_not_for_ever() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    super::ask_permission(&agent).await;
+    listener.until("session/inputNeeded").await;
+    clock.somebody_sleeps(IDLE_MAX).await;
+    clock.advance(IDLE_MAX / 2);
+    // The agent goes on with something else: it is not left alone.
+    agent.emit(DriverEvent::Delta { part: hostler_driver::PartId(7), text: "…".into() }).await;
+    clock.somebody_sleeps(IDLE_MAX).await;
+    clock.advance(IDLE_MAX - IDLE);
+    assert!(!agent.is_closed());
+    clock.advance(IDLE);
+    assert_eq!(agent.closed().await, CloseMode::Now);
+    listener.until("chat/error unanswered").await;
+    listener.until("session/inputNeededRemoved").await;
+    let session = listener.session.as_ref().unwrap();
+    assert!(session.input_needed.as_ref().is_none_or(Vec::is_empty), "nothing waits any more");
+
+    rig.say(&uri(1), "t2", "back").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,161 @@
+//! A clock in the test's hands: time passes when the test says so.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_driver::Clock;
+use tokio::sync::{Notify, oneshot};
+
+/// When every manual clock begins: 2026-01-01T00:00:00Z.
+const BEGAN: Duration = Duration::from_secs(1_767_225_600);
+
+/// Time that a test moves. Clones are the same clock.
+#[derive(Clone, Default)]
+pub struct ManualClock {
+    inner: Arc<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    time: Mutex<Time>,
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Time {
+    now: Duration,
+    next: u64,
+    /// By the moment at which they wake, then by the order in which they lay down.
+    sleepers: BTreeMap<(Duration, u64), oneshot::Sender<()>>,
+}
+
+impl Time {
+    fn forget_the_gone(&mut self) {
+        self.sleepers.retain(|_, wake| !wake.is_closed());
+    }
+}
+
+impl ManualClock {
+    /// A clock that stands still.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn time(&self) -> MutexGuard<'_, Time> {
+        self.inner.time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets time pass. Those whose time has come wake in its order; whoever sleeps again does so from the new time on.
+    pub fn advance(&self, duration: Duration) {
+        let mut time = self.time();
+        let target = time.now + duration;
+        while let Some(first) = time.sleepers.first_entry() {
+            let (due, _) = *first.key();
+            if due > target {
+                break;
+            }
+            // One that waits no more does not care.
+            let _ = first.remove().send(());
+            time.now = time.now.max(due);
+        }
+        time.now = target;
+    }
+
+    /// How many sleep who will wake when exactly this much time has passed from now on.
+    pub fn sleepers(&self, left: Duration) -> usize {
+        let mut time = self.time();
+        time.forget_the_gone();
+        let due = time.now + left;
+        time.sleepers.keys().filter(|(known, _)| *known == due).count()
+    }
+
+    /// How many sleep now.
+    pub fn all_sleepers(&self) -> usize {
+        let mut time = self.time();
+        time.forget_the_gone();
+        time.sleepers.len()
+    }
+
+    /// Waits until somebody sleeps who will wake when exactly this much time has passed from now on.
+    pub async fn somebody_sleeps(&self, left: Duration) {
+        self.many_sleep(1, left).await;
+    }
+
+    /// Waits until so many do.
+    pub async fn many_sleep(&self, count: usize, left: Duration) {
+        loop {
+            let changed = self.inner.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.sleepers(left) >= count {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + BEGAN + self.monotonic()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.time().now
+    }
+
+    fn sleep(&self, duration: Duration) -> BoxFuture<'static, ()> {
+        if duration.is_zero() {
+            return async {}.boxed();
+        }
+        let (wake, woken) = oneshot::channel();
+        {
+            let mut time = self.time();
+            time.forget_the_gone();
+            let key = (time.now + duration, time.next);
+            time.next += 1;
+            time.sleepers.insert(key, wake);
+        }
+        self.inner.changed.notify_waiters();
+        // The clock outlives its sleepers: time that nobody can move any more does not pass.
+        let clock = self.clone();
+        async move {
+            let _ = woken.await;
+            drop(clock);
+        }
+        .boxed()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock").field("now", &self.monotonic()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sleepers_wake_in_order_and_not_early() {
+        let clock = ManualClock::new();
+        let second = Duration::from_secs(1);
+        let (late, early, never) = (clock.sleep(3 * second), clock.sleep(2 * second), clock.sleep(9 * second));
+        clock.somebody_sleeps(2 * second).await;
+        assert_eq!(clock.all_sleepers(), 3);
+        clock.advance(second);
+        assert_eq!(clock.all_sleepers(), 3, "nobody's time has come");
+        clock.advance(second);
+        early.await;
+        assert_eq!((clock.sleepers(second), clock.monotonic()), (1, 2 * second));
+        clock.advance(5 * second);
+        late.await;
+        drop(never);
+        assert_eq!(clock.all_sleepers(), 0, "one that is dropped sleeps no more");
+    }
+}

@@ -9,6 +9,7 @@
 )]
 
 pub mod bench;
+pub mod conformance;
 pub mod fake_agent;
 pub mod fake_driver;
 pub mod peer;

@@ -38,6 +38,9 @@ mod book;
 mod call;
 mod decide;
 mod explain;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod glob;
 mod judge;
 mod matching;

@@ -1,6 +1,8 @@
 //! Tools, permissions and questions with the real Claude Code, both builds, on the scripted model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "tools/absence.rs"]
+mod absence;
 #[path = "tools/asking.rs"]
 mod asking;
 #[path = "tools/bench.rs"]
@@ -8,3 +10,5 @@ mod bench;
 mod common;
 #[path = "tools/permissions.rs"]
 mod permissions;
+#[path = "tools/sub_agents.rs"]
+mod sub_agents;

@@ -94,9 +94,11 @@ impl Bench {
         let envelopes = self.peer.until_end(&self.uris.chat).await;
         let last = &envelopes.last().unwrap().action;
         assert!(matches!(last, StateAction::ChatTurnComplete(_)), "{}: {last:?}", self.build);
-        envelopes.iter().any(
-            |envelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_none()),
-        )
+        // A call that is denied without a question is shown as one that waits, too, but there is nothing to choose.
+        envelopes.iter().any(|envelope| {
+            matches!(&envelope.action, StateAction::ChatToolCallReady(ready)
+                if ready.confirmed.is_none() && ready.options.is_some())
+        })
     }
 
     /// The last turn's call of a tool, as everybody sees it.

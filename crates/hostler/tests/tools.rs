@@ -8,6 +8,8 @@ mod asking;
 #[path = "tools/bench.rs"]
 mod bench;
 mod common;
+#[path = "tools/elicitation.rs"]
+mod elicitation;
 #[path = "tools/permissions.rs"]
 mod permissions;
 #[path = "tools/sub_agents.rs"]

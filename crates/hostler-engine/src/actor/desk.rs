@@ -28,6 +28,7 @@ use crate::session::Dispatch;
 use crate::transcript::Output;
 
 const TOO_LATE: &str = "The turn is over; this was not asked any more.";
+const OVER: &str = "The call is over already; nobody decides about it any more.";
 const NOT_SHOWN: &str = "The host could not show this to anybody, so it is denied.";
 const NOBODY: &str =
     "Nobody answered in time, so it is denied. Go on without it, or end the turn and say what is needed.";
@@ -176,6 +177,23 @@ impl Actor {
                 self.tell_session(no_longer_needed(input_key(&id))).await;
             }
         }
+        self.project().await;
+    }
+
+    /// The call that an event says is over, although it waits for a person.
+    pub(super) fn waits_although_over(&self, event: &DriverEvent) -> Option<String> {
+        match event {
+            DriverEvent::ToolFinished { id, .. } => self.desk.permission(id).map(|open| open.call.clone()),
+            _ => None,
+        }
+    }
+
+    /// There is nothing left to decide about a call, and whoever waits for the decision hears no.
+    pub(super) async fn overtaken(&mut self, call: &str) {
+        let Some(open) = self.desk.close_permission(call) else { return };
+        self.write_down(vec![withdrawal(&open)]).await;
+        self.deny(open.request, OVER);
+        self.tell_session(no_longer_needed(permission_key(call))).await;
         self.project().await;
     }
 

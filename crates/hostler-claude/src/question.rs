@@ -1,9 +1,11 @@
 //! Questions to people: how Claude Code and MCP servers word them, and how they want their answers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use hostler_driver::{Choice, Question, QuestionAnswer, QuestionKind};
-use serde::Deserialize;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -79,6 +81,43 @@ pub(crate) fn plan(input: &RawValue) -> Option<String> {
     input.plan.filter(|plan| !plan.trim().is_empty())
 }
 
+#[derive(Deserialize)]
+struct Schema {
+    #[serde(default)]
+    properties: Fields,
+    #[serde(default)]
+    required: Vec<String>,
+}
+
+/// The fields of a form, in the order in which the server wants them to be asked.
+#[derive(Default)]
+struct Fields(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the fields of a form")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields: Vec<(String, Value)> = Vec::new();
+                while let Some((name, field)) = map.next_entry::<String, Value>()? {
+                    fields.retain(|(known, _)| *known != name);
+                    fields.push((name, field));
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
 /// What an MCP server asks: a sentence, and the fields of its schema. Nothing if the schema is none that MCP allows.
 pub(crate) fn of_elicitation(asked: &Elicitation<'_>) -> Option<(String, Form)> {
     let server = asked.mcp_server_name.as_deref().unwrap_or("An MCP server");
@@ -86,15 +125,11 @@ pub(crate) fn of_elicitation(asked: &Elicitation<'_>) -> Option<(String, Form)> 
     if let Some(url) = asked.url.as_deref() {
         title.push_str(&format!("\n{url}"));
     }
-    let schema: Value = match asked.requested_schema {
+    let schema: Schema = match asked.requested_schema {
         Some(raw) => serde_json::from_str(raw.get()).ok()?,
         None => return Some((title, Form(Vec::new()))),
     };
-    let required = |name: &str| {
-        schema.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|known| known == name))
-    };
-    let empty = Map::new();
-    let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    let Schema { properties: Fields(fields), required } = schema;
     if fields.len() > MAX_QUESTIONS {
         return None;
     }
@@ -105,7 +140,7 @@ pub(crate) fn of_elicitation(asked: &Elicitation<'_>) -> Option<(String, Form)> 
             header: text("title"),
             text: text("description").or_else(|| text("title")).unwrap_or_else(|| name.clone()),
             kind: kind_of(field)?,
-            required: required(name),
+            required: required.contains(name),
         };
         Some((name.clone(), question))
     });
@@ -113,31 +148,36 @@ pub(crate) fn of_elicitation(asked: &Elicitation<'_>) -> Option<(String, Form)> 
 }
 
 fn kind_of(field: &Value) -> Option<QuestionKind> {
-    let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
-    let options = |ids: Vec<Value>, names: Vec<Value>| {
-        let options = ids.iter().enumerate().filter_map(|(at, id)| {
-            let id = id.as_str()?.to_owned();
-            let label = names.get(at).and_then(Value::as_str).unwrap_or(&id).to_owned();
-            Some(Choice { id, label, description: None })
-        });
-        options.collect::<Vec<_>>()
-    };
     match field.get("type").and_then(Value::as_str)? {
-        "string" if field.get("enum").is_some() => {
-            let options = options(list(field.get("enum")), list(field.get("enumNames")));
-            Some(QuestionKind::Choice { options, multiple: false, free_text: false })
-        }
+        "string" => Some(match options(field, "oneOf") {
+            Some(options) => QuestionKind::Choice { options, multiple: false, free_text: false },
+            None => QuestionKind::Text,
+        }),
         "array" => {
-            let items = field.get("items")?;
-            let options = options(list(items.get("enum")), list(items.get("enumNames")));
+            let options = options(field.get("items")?, "anyOf")?;
             Some(QuestionKind::Choice { options, multiple: true, free_text: false })
         }
-        "string" => Some(QuestionKind::Text),
         "integer" => Some(QuestionKind::Number { whole: true }),
         "number" => Some(QuestionKind::Number { whole: false }),
         "boolean" => Some(QuestionKind::YesOrNo),
         _ => None,
     }
+}
+
+/// What can be chosen: bare values with or without a list of names, or values that bring their names along.
+fn options(field: &Value, titled: &str) -> Option<Vec<Choice>> {
+    let choice = |id: &Value, label: Option<&Value>| {
+        let id = id.as_str()?.to_owned();
+        let label = label.and_then(Value::as_str).unwrap_or(&id).to_owned();
+        Some(Choice { id, label, description: None })
+    };
+    if let Some(values) = field.get("enum").and_then(Value::as_array) {
+        let names = field.get("enumNames");
+        let name = |at: usize| names.and_then(|names| names.get(at));
+        return Some(values.iter().enumerate().filter_map(|(at, id)| choice(id, name(at))).collect());
+    }
+    let values = field.get(titled)?.as_array()?;
+    Some(values.iter().filter_map(|value| choice(value.get("const")?, value.get("title"))).collect())
 }
 
 impl Form {

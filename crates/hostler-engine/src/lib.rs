@@ -20,6 +20,7 @@ mod host;
 mod hub;
 mod permissions;
 mod port;
+mod preview;
 mod record;
 mod restore;
 mod returning;

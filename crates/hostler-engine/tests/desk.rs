@@ -8,6 +8,8 @@ mod common;
 mod modes;
 #[path = "desk/permissions.rs"]
 mod permissions;
+#[path = "desk/previews.rs"]
+mod previews;
 #[path = "desk/questions.rs"]
 mod questions;
 #[path = "desk/rules.rs"]

@@ -1,6 +1,8 @@
 //! Tools, permissions and questions with the real Claude Code, both builds, on the scripted model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "tools/absence.rs"]
+mod absence;
 #[path = "tools/asking.rs"]
 mod asking;
 #[path = "tools/audit.rs"]
@@ -8,7 +10,11 @@ mod audit;
 #[path = "tools/bench.rs"]
 mod bench;
 mod common;
+#[path = "tools/elicitation.rs"]
+mod elicitation;
 #[path = "tools/permissions.rs"]
 mod permissions;
 #[path = "tools/rules.rs"]
 mod rules;
+#[path = "tools/sub_agents.rs"]
+mod sub_agents;

@@ -178,12 +178,16 @@ fn a_plan_is_approved_into_a_mode_that_lasts_as_long_as_the_process() {
 #[test]
 fn an_mcp_server_gets_its_answer_in_the_types_that_it_asked_for() {
     let mut asks = Asks::default();
-    let request = r#"{"subtype":"elicitation","mcp_server_name":"db","message":"Which one?","requested_schema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"port":{"type":"integer"},"tls":{"type":"boolean"},"kind":{"type":"string","enum":["a","b"],"enumNames":["A","B"]}}}}"#;
+    let request = r#"{"subtype":"elicitation","mcp_server_name":"db","message":"Which one?","requested_schema":{"type":"object","required":["name"],"properties":{"name":{"type":"string","title":"Name"},"port":{"type":"integer"},"tls":{"type":"boolean"},"kind":{"type":"string","enum":["a","b"],"enumNames":["A","B"]},"also":{"type":"array","items":{"anyOf":[{"const":"x","title":"The X"},{"const":"y","title":"The Y"}]}}}}}"#;
     let Some(DriverEvent::QuestionsAsked(shown)) = asked(&mut asks, "r", request, &ClosedGate).event else {
         panic!("no questions")
     };
     assert_eq!(shown.title.as_deref(), Some("db: Which one?"));
-    assert!(shown.questions.iter().find(|question| question.id == "name").unwrap().required);
+    let ids: Vec<_> = shown.questions.iter().map(|question| (question.id.as_str(), question.required)).collect();
+    let order = [("name", true), ("port", false), ("tls", false), ("kind", false), ("also", false)];
+    assert_eq!(ids, order, "asked in the server's order");
+    let QuestionKind::Choice { options, multiple: true, .. } = &shown.questions[4].kind else { panic!("{shown:?}") };
+    assert_eq!((options[1].id.as_str(), options[1].label.as_str()), ("y", "The Y"));
     let answers = Answer::Answers(vec![
         ("name".to_owned(), QuestionAnswer::Text("main".to_owned())),
         ("port".to_owned(), QuestionAnswer::Number(5432.0)),

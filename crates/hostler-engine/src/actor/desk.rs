@@ -1,6 +1,8 @@
 //! The actor at the desk: shows what the agent waits for, takes the first answer, and tells the agent once it is stored.
 
 use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
 
 use ahp_types::actions::{
     ChatInputAnswerChangedAction, ChatInputCompletedAction, ChatInputRequestedAction, ChatToolCallConfirmedAction,
@@ -12,8 +14,8 @@ use ahp_types::state::{
     ToolCallCancellationReason, ToolCallConfirmationReason, ToolCallConfirmationState,
 };
 use ahp_types::{ActionOrigin, StateAction};
-use hostler_driver::{Answer, DriverEvent, Gate, PermissionRequest, RequestId};
-use hostler_rules::Scope;
+use hostler_driver::{Answer, DriverEvent, FileEdit, Gate, PermissionRequest, RequestId};
+use hostler_rules::{Disk, Resolver as _, Scope};
 use hostler_store::AuditEntry;
 
 use super::change::Change;
@@ -23,17 +25,22 @@ use crate::config;
 use crate::desk::{Choices, Confirmation, Form, InputRequest, Open, Outcome, Permission, Reach, Refusal};
 use crate::gate::summary;
 use crate::permissions::{FixedAnswer, Unattended};
+use crate::preview::Proposal;
 use crate::record::Record;
 use crate::session::Dispatch;
 use crate::transcript::Output;
 
 const TOO_LATE: &str = "The turn is over; this was not asked any more.";
+const OVER: &str = "The call is over already; nobody decides about it any more.";
 const NOT_SHOWN: &str = "The host could not show this to anybody, so it is denied.";
 const NOBODY: &str =
     "Nobody answered in time, so it is denied. Go on without it, or end the turn and say what is needed.";
 
 /// How much of a plan that is in a file is shown.
 const MAX_PLAN: u64 = 256 * 1024;
+
+/// How long a question waits for the picture of what is asked.
+const MOST_PREVIEW: Duration = Duration::from_secs(2);
 
 /// Who has decided, for the log.
 struct Decider {
@@ -105,6 +112,7 @@ impl Actor {
         let ruling = self.gate.ruling(&request.tool, input);
         // A rule that asks is stronger than any that allows: no rule can be offered against it.
         let offers = ruling.who != "rule";
+        let edit = self.preview(&request).await;
         let suggest = |scope| if offers { self.gate.suggestions(&request.tool, input, scope) } else { Vec::new() };
         let choices = Choices::new(&suggest(Scope::Session), &suggest(Scope::Workspace));
         let Some(options) = self.desk.ask(request.clone(), choices) else {
@@ -112,7 +120,7 @@ impl Actor {
             return self.deny(id, NOT_SHOWN);
         };
         let mut output = Output::default();
-        let shown = self.transcript.as_mut().is_some_and(|turn| turn.ask(&request, options, &mut output));
+        let shown = self.transcript.as_mut().is_some_and(|turn| turn.ask(&request, options, edit, &mut output));
         let shown = self.flush(&mut output).await && shown;
         let Some(pending) = self.session.pending_call(&call).filter(|_| shown) else {
             self.desk.close_permission(&call);
@@ -130,6 +138,20 @@ impl Actor {
         if ruling.gate != Gate::Ask {
             self.review().await;
         }
+    }
+
+    /// What the call would make of a file, if the agent may read that file without a question.
+    async fn preview(&self, request: &PermissionRequest) -> Option<FileEdit> {
+        let proposal = Proposal::of(&request.tool, request.input.get(), self.gate.directory())?;
+        let gate = Arc::clone(&self.gate);
+        let picture = tokio::task::spawn_blocking(move || {
+            let place = Disk.resolve(&proposal.path).ok()?;
+            let reading = serde_json::json!({ "file_path": place }).to_string();
+            let readable = gate.ruling("Read", &reading).gate == Gate::Allow;
+            readable.then(|| proposal.picture(&place)).flatten()
+        });
+        // A slow disk is no reason to let people wait for the question.
+        tokio::time::timeout(MOST_PREVIEW, picture).await.ok()?.ok()?
     }
 
     async fn inquired(&mut self, asked: InputRequest) {
@@ -181,6 +203,23 @@ impl Actor {
                 self.tell_session(no_longer_needed(input_key(&id))).await;
             }
         }
+        self.project().await;
+    }
+
+    /// The call that an event says is over, although it waits for a person.
+    pub(super) fn waits_although_over(&self, event: &DriverEvent) -> Option<String> {
+        match event {
+            DriverEvent::ToolFinished { id, .. } => self.desk.permission(id).map(|open| open.call.clone()),
+            _ => None,
+        }
+    }
+
+    /// There is nothing left to decide about a call, and whoever waits for the decision hears no.
+    pub(super) async fn overtaken(&mut self, call: &str) {
+        let Some(open) = self.desk.close_permission(call) else { return };
+        self.write_down(vec![withdrawal(&open, self.host.clock.now_ms())]).await;
+        self.deny(open.request, OVER);
+        self.tell_session(no_longer_needed(permission_key(call))).await;
         self.project().await;
     }
 

@@ -84,6 +84,7 @@ impl Actor {
                     }
                 }
                 output => {
+                    let over = self.waits_although_over(&output);
                     for effect in self.machine.step::<Failure>(TurnInput::Output) {
                         if effect == Effect::Show
                             && let Some(transcript) = self.transcript.as_mut()
@@ -91,6 +92,10 @@ impl Actor {
                             transcript.show(output, &mut actions);
                             break;
                         }
+                    }
+                    if let Some(call) = over {
+                        self.flush(&mut actions).await;
+                        self.overtaken(&call).await;
                     }
                 }
             }

@@ -16,7 +16,7 @@ use ahp_types::state::{
     ConfirmationOption, MarkdownResponsePart, ReasoningResponsePart, ResponsePart, SystemNotificationResponsePart,
     UsageInfo,
 };
-use hostler_driver::{DriverEvent, PartId, PartKind, PermissionRequest, TokenUsage, TurnOutcome};
+use hostler_driver::{DriverEvent, FileEdit, PartId, PartKind, PermissionRequest, TokenUsage, TurnOutcome};
 
 pub(crate) use self::failure::{Failure, error};
 pub(crate) use self::output::{CONTENT_SCHEME, INLINE, Output, beginning};
@@ -236,10 +236,11 @@ impl Transcript {
         &mut self,
         request: &PermissionRequest,
         options: Vec<ConfirmationOption>,
+        edit: Option<FileEdit>,
         out: &mut Output,
     ) -> bool {
         self.empty = false;
-        self.tools.ask(request, options, out)
+        self.tools.ask(request, options, edit, out)
     }
 
     /// A person has answered about a call, in an action that stands before what is said here.

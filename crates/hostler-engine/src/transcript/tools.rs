@@ -12,8 +12,9 @@ use ahp_types::actions::{
 };
 use ahp_types::common::JsonObject;
 use ahp_types::state::{
-    ConfirmationOption, FileEditDiffStats, FileEditSide, ToolCallCancellationReason, ToolCallConfirmationReason,
-    ToolCallResult, ToolResultContent, ToolResultFileEditContent, ToolResultResourceContent, ToolResultTextContent,
+    ConfirmationOption, FileEditCollection, FileEditDiffStats, FileEditSide, ToolCallCancellationReason,
+    ToolCallConfirmationReason, ToolCallResult, ToolResultContent, ToolResultFileEditContent,
+    ToolResultResourceContent, ToolResultTextContent,
 };
 use hostler_driver::{FileEdit, Gate, PermissionRequest, ToolDisplay, ToolKind, ToolOutcome};
 use serde_json::json;
@@ -137,6 +138,7 @@ impl Tools {
         &mut self,
         request: &PermissionRequest,
         options: Vec<ConfirmationOption>,
+        edit: Option<FileEdit>,
         out: &mut Output,
     ) -> bool {
         let foreign = request.sub_agent.is_some();
@@ -152,7 +154,11 @@ impl Tools {
             Some(_) => format!("A sub-agent wants to use {name}"),
             None => format!("Allow {name}?"),
         };
-        self.say_ready(&request.call, Ready { title: Some(title), options: Some(options), ..Ready::default() }, out);
+        let edits = edit.and_then(|edit| sides(edit, out)).map(|(before, after, diff)| FileEditCollection {
+            items: vec![ahp_types::state::FileEdit { before, after, diff: Some(diff) }],
+        });
+        let ready = Ready { title: Some(title), options: Some(options), edits, confirmed: None };
+        self.say_ready(&request.call, ready, out);
         self.move_to(&request.call, Stage::Asked);
         true
     }
@@ -255,7 +261,7 @@ impl Tools {
             tool_input,
             confirmation_title: ready.title.map(Into::into),
             risk_assessment: None,
-            edits: None,
+            edits: ready.edits,
             editable: asks.then_some(true),
             confirmed: ready.confirmed,
             options: ready.options,
@@ -294,6 +300,7 @@ struct Ready {
     confirmed: Option<ToolCallConfirmationReason>,
     title: Option<String>,
     options: Option<Vec<ConfirmationOption>>,
+    edits: Option<FileEditCollection>,
 }
 
 fn delta(turn: &str, id: String, content: Option<String>, present: Option<String>) -> StateAction {
@@ -368,6 +375,14 @@ fn shown(output: String, out: &mut Output) -> Vec<ToolResultContent> {
 }
 
 fn file_edit(edit: FileEdit, out: &mut Output) -> Option<ToolResultContent> {
+    let (before, after, diff) = sides(edit, out)?;
+    Some(ToolResultContent::FileEdit(ToolResultFileEditContent { before, after, diff: Some(diff) }))
+}
+
+type Sides = (Option<FileEditSide>, Option<FileEditSide>, FileEditDiffStats);
+
+/// A file before and after, by the names of its contents.
+fn sides(edit: FileEdit, out: &mut Output) -> Option<Sides> {
     let uri = String::from(Url::from_file_path(&edit.path).ok()?);
     let mut side = |text: Option<String>| {
         let text = text.filter(|text| text.len() <= MAX_SIDE)?;
@@ -376,5 +391,5 @@ fn file_edit(edit: FileEdit, out: &mut Output) -> Option<ToolResultContent> {
     let (before, after) = (side(edit.before), side(edit.after));
     let lines = |count: u64| i64::try_from(count).ok();
     let diff = FileEditDiffStats { added: lines(edit.added), removed: lines(edit.removed) };
-    Some(ToolResultContent::FileEdit(ToolResultFileEditContent { before, after, diff: Some(diff) }))
+    Some((before, after, diff))
 }

@@ -114,6 +114,23 @@ async fn what_the_agent_takes_back_is_gone_for_everybody() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_over_is_not_asked_about_any_more() {
+    for outcome in [ToolOutcome::Succeeded, ToolOutcome::Failed, ToolOutcome::Denied] {
+        let mut bench = Bench::start().await;
+        bench.wait_for("c1", "Bash", &bash("git push")).await;
+        bench.agent.emit(finished("c1", outcome, "out")).await;
+        bench.listener.until("session/inputNeededRemoved").await;
+        let (request, answer) = bench.agent.answered().await;
+        assert_eq!(request, RequestId("r-c1".into()));
+        assert!(matches!(answer, Answer::Deny { .. }), "{answer:?}");
+        bench.confirm("me", yes("c1")).await;
+        bench.listener.until("chat/toolCallConfirmed rejected: nobody waits").await;
+        assert!(bench.agent.answers.try_recv().is_err(), "one answer is enough");
+        bench.rig.engine.shutdown().await;
+    }
+}
+
+#[tokio::test]
 async fn a_request_outlives_all_clients_and_whoever_comes_back_sees_and_answers_it() {
     let mut bench = Bench::start().await;
     bench.wait_for("c1", "Bash", &bash("git push")).await;

@@ -10,6 +10,8 @@ use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
+use hostler_driver::Installer as _;
 use hostler_testkit::peer::Peer;
 use hostler_testkit::processes::{self, Process};
 use tempfile::TempDir;
@@ -134,6 +136,13 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// The installed Claude Code of a build.
+pub fn executable(build: &str) -> PathBuf {
+    let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), std::env::vars_os().collect());
+    let installed = ClaudeInstaller::new(config).installed(build);
+    installed.unwrap_or_else(|| panic!("run `hostler agents install claude --build {build}`")).path
 }
 
 pub fn cache_home() -> PathBuf {

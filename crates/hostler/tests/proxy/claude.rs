@@ -1,15 +1,12 @@
 //! Claude Code, both builds, as a client of the proxy: told by two variables where it is, and nothing else.
 
-use std::path::PathBuf;
 use std::process::Stdio;
 
-use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
-use hostler_driver::Installer as _;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use super::common::{BUILDS, Home, PATIENCE, cache_home, text};
+use super::common::{BUILDS, Home, PATIENCE, executable, text};
 use super::{Proxy, scripted};
 
 /// What Claude Code printed about one prompt.
@@ -31,12 +28,6 @@ impl Answer {
     fn retries(&self) -> usize {
         self.lines.iter().filter(|line| line["subtype"] == "api_retry").count()
     }
-}
-
-fn executable(build: &str) -> PathBuf {
-    let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), std::env::vars_os().collect());
-    let installed = ClaudeInstaller::new(config).installed(build);
-    installed.unwrap_or_else(|| panic!("run `hostler agents install claude --build {build}`")).path
 }
 
 /// `claude -p`, as somebody types it who has copied the two export lines.

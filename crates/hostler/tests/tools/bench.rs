@@ -8,7 +8,7 @@ use hostler_testkit::peer::{Peer, SessionUris};
 use serde_json::{Value, json};
 
 use crate::common::upstream::ScriptedServer;
-use crate::common::{Home, Host, PATIENCE};
+use crate::common::{Home, Host, PATIENCE, executable};
 
 pub(crate) struct Bench {
     pub(crate) build: &'static str,
@@ -35,6 +35,26 @@ impl Bench {
         }
         let upstream = ScriptedServer::start().await;
         let host = serve(&home, &upstream, build).await;
+        let peer = host.peer().await;
+        let uris = peer.create(&home.work()).await;
+        Self { build, home, host, upstream, peer, uris }
+    }
+
+    /// An agent that is told of MCP servers. The host tells it of none, so a script does that in passing.
+    pub(crate) async fn with_servers(build: &'static str, servers: &Value) -> Self {
+        let home = Home::new();
+        let (config, agent) = (home.path("home").join("servers.json"), home.path("home").join("agent"));
+        std::fs::write(&config, servers.to_string()).unwrap();
+        let runs = if build == "js" { "node " } else { "" };
+        let script = format!(
+            "#!/bin/sh\nexec {runs}'{}' \"$@\" --mcp-config='{}'\n",
+            executable(build).display(),
+            config.display()
+        );
+        std::fs::write(&agent, script).unwrap();
+        std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let upstream = ScriptedServer::start().await;
+        let host = serve(&home, &upstream, agent.to_str().unwrap()).await;
         let peer = host.peer().await;
         let uris = peer.create(&home.work()).await;
         Self { build, home, host, upstream, peer, uris }
@@ -94,9 +114,11 @@ impl Bench {
         let envelopes = self.peer.until_end(&self.uris.chat).await;
         let last = &envelopes.last().unwrap().action;
         assert!(matches!(last, StateAction::ChatTurnComplete(_)), "{}: {last:?}", self.build);
-        envelopes.iter().any(
-            |envelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_none()),
-        )
+        // A call that is denied without a question is shown as one that waits, too, but there is nothing to choose.
+        envelopes.iter().any(|envelope| {
+            matches!(&envelope.action, StateAction::ChatToolCallReady(ready)
+                if ready.confirmed.is_none() && ready.options.is_some())
+        })
     }
 
     /// The last turn's call of a tool, as everybody sees it.

@@ -55,6 +55,8 @@ async fn a_file_is_written_once_somebody_says_yes_and_its_edit_is_shown() {
         bench.use_tool("Write", &json!({ "file_path": file, "content": "one\ntwo\n" })).await;
         let waiting = bench.waiting().await;
         assert!(!file.exists(), "{build}");
+        let preview = waiting["edits"]["items"][0].clone();
+        assert_eq!(preview["diff"], json!({ "added": 2, "removed": 0 }), "{build}: {waiting:#}");
         bench.answer(&waiting, json!({ "approved": true })).await;
         bench.end().await;
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\ntwo\n", "{build}");
@@ -65,6 +67,23 @@ async fn a_file_is_written_once_somebody_says_yes_and_its_edit_is_shown() {
         let read: serde_json::Value =
             bench.peer.client.request("resourceRead", json!({ "channel": "ahp-root://", "uri": uri })).await.unwrap();
         assert_eq!(read["data"], "one\ntwo\n", "{build}");
+        assert_eq!(preview["after"], edit["after"], "{build}: what was shown is what was done");
+
+        let change = json!({ "file_path": file, "old_string": "two", "new_string": "2\n3" });
+        let script = format!("!tool Read {}\n!say then\n!tool Edit {change}\n!say done", json!({ "file_path": file }));
+        bench.peer.say(&bench.uris.chat, &script).await;
+        let waiting = bench.waiting().await;
+        let preview = waiting["edits"]["items"][0].clone();
+        bench.answer(&waiting, json!({ "approved": true })).await;
+        bench.end().await;
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "one\n2\n3\n", "{build}");
+        let call = bench.call("Edit").await;
+        let edit = &call["content"][0];
+        assert_eq!(
+            (&preview["before"], &preview["after"], &preview["diff"]),
+            (&edit["before"], &edit["after"], &edit["diff"]),
+            "{build}: what was shown is what was done"
+        );
         bench.stop().await;
     }
 }

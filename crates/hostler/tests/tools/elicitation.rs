@@ -1,0 +1,68 @@
+//! Questions of an MCP server, through the real agent.
+
+use ahp_types::StateAction;
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::common::BUILDS;
+
+const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eliciting_server.py");
+
+/// The model uses the server's tool; answers what the server asks.
+async fn elicited(bench: &mut Bench) -> Value {
+    bench.use_tool("mcp__stable__book", &json!({})).await;
+    let waiting = bench.waiting().await;
+    assert_eq!(waiting["_meta"]["mcpServerName"], "stable", "{}: {waiting:#}", bench.build);
+    bench.answer(&waiting, json!({ "approved": true })).await;
+    bench.asked().await
+}
+
+/// What the server heard, as it told the model.
+fn heard(bench: &Bench) -> Value {
+    let told: Value = serde_json::from_str(&bench.told()).unwrap();
+    let text = told["content"][0]["content"][0]["text"].as_str().unwrap();
+    serde_json::from_str(text.strip_prefix("The user said: ").unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_tools_asks_and_hears_the_answers_the_no_or_nothing() {
+    for build in BUILDS {
+        let servers = json!({ "mcpServers": { "stable": { "command": "python3", "args": [SERVER] } } });
+        let mut bench = Bench::with_servers(build, &servers).await;
+        let asked = elicited(&mut bench).await;
+        assert_eq!(asked["message"], "stable: Before the stall is booked", "{build}: {asked:#}");
+        let questions = asked["questions"].as_array().unwrap();
+        let kinds: Vec<_> = questions.iter().map(|question| question["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, ["text", "integer", "boolean", "single-select"], "{build}: in the server's order");
+        assert_eq!(questions[3]["options"][1]["label"], "Right side", "{build}: {asked:#}");
+        let said =
+            |kind: &str, value: Value| json!({ "state": "submitted", "value": { "kind": kind, "value": value } });
+        let answers = json!({
+            "name": said("text", json!("Ada")), "stalls": said("number", json!(2)), "hay": said("boolean", json!(true)),
+            "side": said("selected", json!("right")),
+        });
+        bench.dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept", "answers": answers })).await;
+        bench.end().await;
+        let content = json!({ "hay": true, "name": "Ada", "side": "right", "stalls": 2 });
+        assert_eq!(heard(&bench), json!({ "action": "accept", "content": content }), "{build}");
+
+        for response in ["decline", "cancel"] {
+            let asked = elicited(&mut bench).await;
+            let completed = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": response });
+            bench.dispatch(completed).await;
+            bench.end().await;
+            assert_eq!(heard(&bench), json!({ "action": response }), "{build}");
+        }
+
+        // A stopped turn asks nothing any more, and the session goes on.
+        elicited(&mut bench).await;
+        let chat = bench.peer.chat(&bench.uris.chat).await;
+        bench.peer.cancel(&bench.uris.chat, &chat.active_turn.unwrap().id).await;
+        let ended = bench.peer.until_end(&bench.uris.chat).await;
+        assert!(matches!(ended.last().unwrap().action, StateAction::ChatTurnCancelled(_)), "{build}");
+        assert!(bench.peer.ask(&bench.uris.chat, "!say still here").await.contains("still here"), "{build}");
+        let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
+        assert!(session["inputNeeded"].is_null(), "{build}: {session:#}");
+        bench.stop().await;
+    }
+}

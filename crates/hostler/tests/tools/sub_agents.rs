@@ -1,0 +1,164 @@
+//! What sub-agents of the real agent may do: the same, asked in the same way.
+
+use ahp_types::StateAction;
+use ahp_types::actions::ActionEnvelope;
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, eventually};
+use crate::common::BUILDS;
+use crate::common::upstream::Request;
+
+fn bash(command: &str) -> Value {
+    json!({ "command": command, "description": "for the test" })
+}
+
+/// The model's line that lets a sub-agent follow a script.
+fn agent(script: &str, background: bool) -> String {
+    let input = json!({
+        "description": "a helper", "prompt": script, "subagent_type": "general-purpose", "run_in_background": background,
+    });
+    format!("!tool Agent {input}")
+}
+
+impl Bench {
+    /// Waits until a call waits whose input holds a text; answers it.
+    async fn waiting_for(&mut self, text: &str) -> Value {
+        let asks = |envelope: &ActionEnvelope| {
+            matches!(&envelope.action, StateAction::ChatToolCallReady(ready)
+                if ready.confirmed.is_none() && format!("{:?}", ready.tool_input).contains(text))
+        };
+        let envelopes = self.peer.until(&self.uris.chat, asks).await;
+        serde_json::to_value(&envelopes.last().unwrap().action).unwrap()
+    }
+
+    /// What the helpers' models were told about their calls, as often as they were told it.
+    fn helpers_told(&self) -> Vec<String> {
+        let blocks = |request: &Request| -> Vec<Value> {
+            let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
+            messages.iter().flat_map(|message| message["content"].as_array().cloned().unwrap_or_default()).collect()
+        };
+        let requests = self.upstream.requests();
+        let helpers = requests.iter().map(blocks).filter(|blocks| blocks.iter().all(|block| block["name"] != "Agent"));
+        let results = helpers.flatten().filter(|block| block["type"] == "tool_result");
+        results.map(|block| block["content"].to_string()).collect()
+    }
+
+    fn helper_was_told(&self, text: &str) -> bool {
+        self.helpers_told().iter().any(|told| told.contains(text))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_asks_and_goes_on_with_the_answer() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        let (made, other) = (bench.home.work().join("made"), bench.home.work().join("other"));
+        let script = format!(
+            "!tool Bash {}\n!say then\n!tool Bash {}\n!say the helper is done",
+            bash("mkdir made"),
+            bash("mkdir other")
+        );
+        bench.peer.say(&bench.uris.chat, &format!("{}\n!say done", agent(&script, false))).await;
+        let waiting = bench.waiting_for("mkdir made").await;
+        assert_eq!(waiting["confirmationTitle"], "A sub-agent wants to use Bash", "{build}: {waiting:#}");
+        let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
+        let needed = session["inputNeeded"].as_array().unwrap();
+        assert_eq!((needed.len(), &needed[0]["toolCall"]["status"]), (1, &json!("pending-confirmation")), "{build}");
+        assert!(!made.exists(), "{build}");
+        bench.answer(&waiting, json!({ "approved": true })).await;
+        let waiting = bench.waiting_for("mkdir other").await;
+        assert!(made.is_dir(), "{build}: it went on with the yes");
+        let words = "Not this one, helper.";
+        bench.answer(&waiting, json!({ "approved": false, "reasonMessage": words })).await;
+        bench.end().await;
+        assert!(!other.exists(), "{build}");
+        assert!(bench.helper_was_told(words), "{build}: the helper's model hears the person's words");
+        let call = bench.call("Agent").await;
+        assert_eq!(call["status"], "completed", "{build}: {call:#}");
+        assert!(call["content"].to_string().contains("the helper is done"), "{build}: {call:#}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sub_agent_in_the_background_asks_too() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        let (made, own) = (bench.home.work().join("made"), bench.home.work().join("own"));
+        let helper = agent(&format!("!tool Bash {}\n!say the helper is done", bash("mkdir made")), true);
+        // The agent's own call keeps the turn open until the sub-agent has done its work.
+        let script = format!("{helper}\n!say meanwhile\n!tool Bash {}\n!say done", bash("mkdir own"));
+        bench.peer.say(&bench.uris.chat, &script).await;
+        let (mut helpers, mut agents) = (None, None);
+        while helpers.is_none() || agents.is_none() {
+            let waiting = bench.waiting().await;
+            match waiting["toolInput"].as_str().unwrap() {
+                input if input.contains("mkdir made") => helpers = Some(waiting),
+                _ => agents = Some(waiting),
+            }
+        }
+        let helpers = helpers.unwrap();
+        assert_eq!(helpers["confirmationTitle"], "A sub-agent wants to use Bash", "{build}: {helpers:#}");
+        assert!(!made.exists() && !own.exists(), "{build}");
+        bench.answer(&helpers, json!({ "approved": true })).await;
+        eventually("the helper has done its work", || made.is_dir()).await;
+        assert!(!own.exists(), "{build}: one answer is about one call");
+        bench.answer(&agents.unwrap(), json!({ "approved": false })).await;
+        bench.end().await;
+        assert!(!own.exists(), "{build}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_against_it_holds_for_sub_agents() {
+    let rules =
+        "[global]\nversion = 1\nrules = [{ effect = \"deny\", scope = \"global\", rule = \"Bash(mkdir:*)\" }]\n";
+    for build in BUILDS {
+        for background in [false, true] {
+            let mut bench = Bench::with_rules(build, rules).await;
+            let made = bench.home.work().join("made");
+            let helper = agent(&format!("!tool Bash {}\n!say the helper is done", bash("mkdir made")), background);
+            let script = format!("{helper}\n!say meanwhile\n!tool Bash {}\n!say done", bash("touch own"));
+            bench.peer.say(&bench.uris.chat, &script).await;
+            let waiting = bench.waiting().await;
+            assert!(waiting["toolInput"].as_str().unwrap().contains("touch own"), "{build}: {waiting:#}");
+            eventually("the helper hears of the rule", || bench.helper_was_told("Bash(mkdir:*)")).await;
+            bench.answer(&waiting, json!({ "approved": false })).await;
+            assert!(!bench.end().await, "{build}: nobody is asked what a rule denies");
+            assert!(!made.exists(), "{build}");
+            bench.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn planning_holds_for_sub_agents() {
+    for build in BUILDS {
+        for background in [false, true] {
+            let mut bench = Bench::start(build).await;
+            bench.change_mode("plan").await;
+            let file = bench.home.work().join("made.txt");
+            let write = json!({ "file_path": file, "content": "x" });
+            let steps = format!(
+                "!tool Write {write}\n!say then\n!tool Bash {}\n!say the helper is done",
+                bash("touch made.txt")
+            );
+            // The agent's own question keeps the turn open until the sub-agent has tried everything.
+            let script = format!(
+                "{}\n!say meanwhile\n!tool ExitPlanMode {{\"plan\":\"none\"}}\n!say done",
+                agent(&steps, background)
+            );
+            bench.peer.say(&bench.uris.chat, &script).await;
+            let asked = bench.asked().await;
+            // The second request tells of the first call, the third one of both.
+            eventually("the helper has tried", || bench.helpers_told().len() >= 3).await;
+            bench
+                .dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "decline" }))
+                .await;
+            assert!(!bench.end().await, "{build}: nobody is asked what planning forbids");
+            assert!(!file.exists(), "{build}");
+            bench.stop().await;
+        }
+    }
+}

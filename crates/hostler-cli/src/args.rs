@@ -97,6 +97,7 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   warm                 open an agent when a client looks at a session, before its first message
                        [default: false]
   max-warm             how many agents may be opened like that [default: 2]
+  max-queue            how many messages may wait in one chat [default: 100]
   interrupt-grace      seconds that an agent may take to stop before it is ended [default: 2]
   absence              seconds that a client may be away before it leaves its sessions
                        [default: 30]

@@ -15,8 +15,8 @@ use hostler_cli::{
 };
 use hostler_driver::Installer;
 use hostler_engine::{
-    ABSENCE, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, PermissionConfig, StoreOptions, SystemClock,
-    Unattended,
+    ABSENCE, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE, PermissionConfig, StoreOptions,
+    SystemClock, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -85,7 +85,7 @@ async fn launch(
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
         interrupt_grace: options.fleet.interrupt_grace.unwrap_or(INTERRUPT_GRACE),
-        max_queue: hostler_engine::MAX_QUEUE,
+        max_queue: options.fleet.max_queue.unwrap_or(MAX_QUEUE),
         permissions: permissions(&options),
         absence: options.fleet.absence.unwrap_or(ABSENCE),
         clock: Arc::new(SystemClock::default()),

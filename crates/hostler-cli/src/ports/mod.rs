@@ -118,6 +118,8 @@ pub struct FleetOptions {
     pub max_agents: Option<usize>,
     /// How many of them may be opened ahead.
     pub max_warm: Option<usize>,
+    /// How many messages may wait in one chat.
+    pub max_queue: Option<usize>,
     /// Whether agents are opened ahead, when a client looks at a session.
     pub warm: bool,
 }

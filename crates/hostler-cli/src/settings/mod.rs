@@ -122,6 +122,7 @@ pub(crate) enum Key {
     MaxAgents,
     MaxWarm,
     Warm,
+    MaxQueue,
     Durability,
     ExitOnStdinEof,
     ProxyListen,
@@ -160,7 +161,7 @@ const SECONDS: &str = "a number of seconds above 0";
 const COUNT: &str = "a whole number";
 
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 33] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 34] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -179,6 +180,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 33] = [
     (Key::MaxAgents, "max-agents", Kind::Count),
     (Key::MaxWarm, "max-warm", Kind::Count),
     (Key::Warm, "warm", Kind::Switch),
+    (Key::MaxQueue, "max-queue", Kind::Count),
     (Key::Durability, "durability", Kind::Text),
     (Key::ExitOnStdinEof, "exit-on-stdin-eof", Kind::Switch),
     (Key::ProxyListen, "proxy-listen", Kind::Text),
@@ -197,7 +199,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 33] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 24] = [
+const NEEDS_RESTART: [Key; 25] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -213,6 +215,7 @@ const NEEDS_RESTART: [Key; 24] = [
     Key::MaxAgents,
     Key::MaxWarm,
     Key::Warm,
+    Key::MaxQueue,
     Key::Durability,
     Key::AllowBypass,
     Key::Unattended,

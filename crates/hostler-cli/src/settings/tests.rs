@@ -119,6 +119,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
         interrupt-grace = 0.5
         absence = 10
         max-agents = 4
+        max-queue = 7
         warm = true
     ";
     let fleet = check(&[], &[("HOSTLER_MAX_WARM", "1")], file).unwrap().fleet;
@@ -126,6 +127,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
     assert_eq!((fleet.idle, fleet.idle_max), (seconds(60.0), seconds(600.0)));
     assert_eq!((fleet.interrupt_grace, fleet.absence), (seconds(0.5), seconds(10.0)));
     assert_eq!((fleet.max_agents, fleet.max_warm, fleet.warm), (Some(4), Some(1), true));
+    assert_eq!(fleet.max_queue, Some(7));
     assert_eq!(check(&[], &[], "").unwrap().fleet, crate::ports::FleetOptions::default());
 
     let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err();

@@ -53,8 +53,7 @@ pub(super) fn parse_count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| COUNT.to_owned())
 }
 
-/// Without any agent there would be no turns.
-pub(super) fn parse_agents(text: &str) -> Result<usize, String> {
+pub(super) fn parse_above_zero(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number above 0".to_owned())
 }
 

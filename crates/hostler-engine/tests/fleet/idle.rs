@@ -88,11 +88,11 @@ async fn a_window_that_ends_with_a_message_does_not_close_the_agent() {
     clock.advance(IDLE);
     dispatch.await;
     listener.until("chat/turnStarted").await;
-    let prompt = tokio::select! {
-        prompt = agent.prompt() => prompt,
-        start = rig.starts.next() => {
-            assert!(agent.is_closed());
-            agent = start.succeed();
+    // Its prompts end with its connection.
+    let prompt = match agent.prompts.recv().await {
+        Some(prompt) => prompt,
+        None => {
+            agent = rig.starts.next().await.succeed();
             agent.prompt().await
         }
     };

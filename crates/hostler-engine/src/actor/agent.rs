@@ -186,6 +186,7 @@ impl Actor {
     /// Opens an agent as soon as there is a seat for it.
     pub(super) async fn open_agent(&mut self) {
         self.agent.attempt += 1;
+        self.unsent = false;
         if *self.machine.turn() == TurnPhase::None {
             // It is opened ahead, on a seat that was free.
             return self.start_agent().await;
@@ -274,6 +275,7 @@ impl Actor {
         };
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
+        self.unsent = true;
         self.tasks.spawn(async move {
             let result = connection.send(prompt).await;
             Input::Agent(AgentNews::Sent { attempt, result })
@@ -341,6 +343,10 @@ impl Actor {
                 }
             }
             AgentNews::Sent { attempt, result } => {
+                if attempt == self.agent.attempt {
+                    self.unsent = false;
+                    self.hand_steer();
+                }
                 if let Err(error) = result {
                     tracing::debug!(attempt, %error, "a prompt could not be written; the agent's end follows");
                 }

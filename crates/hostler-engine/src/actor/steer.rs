@@ -92,7 +92,7 @@ impl Actor {
     /// Gives the driver what is in the slot, if a turn is running that it can be folded into.
     pub(super) fn hand_steer(&mut self) {
         let Some((message, false)) = self.session.steering() else { return };
-        if self.handed.is_some() || !self.is_foldable() {
+        if self.handed.is_some() || self.unsent || !self.is_foldable() {
             return;
         }
         let Some((connection, _)) = self.agent.connection() else { return };

@@ -5,8 +5,6 @@
 mod asking;
 #[path = "tools/audit.rs"]
 mod audit;
-#[path = "tools/bench.rs"]
-mod bench;
 mod common;
 #[path = "tools/permissions.rs"]
 mod permissions;

@@ -206,3 +206,33 @@ async fn a_stop_keeps_words_that_nobody_heard() {
         bench.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_said_while_a_person_is_asked_follow_the_answer() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        let write = json!({ "file_path": bench.home.work().join("made.txt"), "content": "x" });
+        // A yes: they reach the model with the call's result.
+        bench.use_tool("Write", &write).await;
+        let waiting = bench.waiting().await;
+        bench.pend("steering", "s1", WORDS).await;
+        bench.until("chat/pendingMessageSet").await.unwrap();
+        bench.answer(&waiting, json!({ "approved": true })).await;
+        bench.end().await;
+        bench.end().await;
+        assert_eq!(bench.heard(WORDS), [0, 1], "{build}");
+        // A no: nothing runs that they could go with.
+        bench.use_tool("Bash", &json!({ "command": "mkdir made", "description": "for the test" })).await;
+        let waiting = bench.waiting().await;
+        bench.pend("steering", "s2", "!say then not").await;
+        bench.until("chat/pendingMessageSet").await.unwrap();
+        bench.answer(&waiting, json!({ "approved": false })).await;
+        bench.end().await;
+        bench.end().await;
+        let chat = bench.chat().await;
+        let answers: Vec<_> = turns(&chat).into_iter().map(|(_, answer)| answer).collect();
+        assert_eq!(answers, ["[Write]", "done", "[Bash] done", "then not"], "{build}");
+        nothing_waits(&chat);
+        bench.stop().await;
+    }
+}

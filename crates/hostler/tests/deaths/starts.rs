@@ -69,6 +69,24 @@ async fn a_working_directory_that_is_gone_is_named_and_works_again_once_it_is_ba
     }
 }
 
+/// It is not the agent that is missing: a living one goes on, and says by itself what it cannot do.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_working_directory_that_goes_away_under_a_living_agent_ends_no_turn() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say hello").await;
+        let (work, away) = (bench.home.work(), bench.home.path("away"));
+        std::fs::rename(&work, &away).unwrap();
+        bench.use_tool("Bash", &json!({ "command": "pwd", "description": "where" })).await;
+        bench.end().await;
+        let call = bench.call("Bash").await;
+        eprintln!("{build}: {call:#}");
+        std::fs::rename(&away, &work).unwrap();
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say at home").await, "at home", "{build}");
+        bench.stop().await;
+    }
+}
+
 /// The executable of a build, as a person would run it.
 fn executable(build: &str) -> (OsString, Vec<OsString>) {
     let environment: Vec<_> = std::env::vars_os().collect();

@@ -109,40 +109,78 @@ async fn dies(bench: &mut Bench, doing: Doing) -> String {
     turn
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_died_is_followed_by_another_with_the_next_message() {
-    for build in BUILDS {
-        for doing in DOING {
-            let mut bench = Bench::at_ease(build).await;
-            dies(&mut bench, doing).await;
-            assert_eq!(bench.peer.ask(&bench.uris.chat, "!say here I am").await, "here I am", "{build} {doing:?}");
-            let chat = bench.chat().await;
-            assert_eq!(chat["turns"].as_array().unwrap().len(), 2, "{build} {doing:?}");
-            bench.stop().await;
-        }
+async fn is_followed_by_another(build: &'static str) {
+    for doing in DOING {
+        let mut bench = Bench::at_ease(build).await;
+        dies(&mut bench, doing).await;
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say here I am").await, "here I am", "{build} {doing:?}");
+        let chat = bench.chat().await;
+        assert_eq!(chat["turns"].as_array().unwrap().len(), 2, "{build} {doing:?}");
+        bench.stop().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_whose_agent_died_is_taken_up_where_it_was() {
+async fn a_native_agent_that_died_is_followed_by_another_with_the_next_message() {
+    is_followed_by_another(BUILDS[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_js_agent_that_died_is_followed_by_another_with_the_next_message() {
+    is_followed_by_another(BUILDS[1]).await;
+}
+
+async fn is_taken_up(build: &'static str) {
+    for doing in DOING {
+        let mut bench = Bench::at_ease(build).await;
+        let turn = dies(&mut bench, doing).await;
+        bench.upstream.takes(GO_ON, Some("!say the rest"));
+        bench.resume(&turn).await;
+        bench.until("chat/turnResume").await.unwrap();
+        bench.end().await;
+        let chat = bench.chat().await;
+        let turns = chat["turns"].as_array().unwrap();
+        assert_eq!((turns.len(), &turns[0]["state"]), (1, &json!("complete")), "{build} {doing:?}: {chat:#}");
+        assert_eq!(said(&chat), doing.whole(), "{build} {doing:?}: {chat:#}");
+        // Only what the model was never asked is sent as it was.
+        let again = bench.heard(GO_ON).last() == Some(&1);
+        assert_eq!(again, !matches!(doing, Doing::Starting | Doing::Waiting), "{build} {doing:?}");
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say and on").await, "and on", "{build} {doing:?}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_native_agent_died_is_taken_up_where_it_was() {
+    is_taken_up(BUILDS[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_js_agent_died_is_taken_up_where_it_was() {
+    is_taken_up(BUILDS[1]).await;
+}
+
+/// The agent was told a person's words, and dies before the model was.
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_taken_up() {
+    const WORDS: &str = "in blue, please";
     for build in BUILDS {
-        for doing in DOING {
-            let mut bench = Bench::at_ease(build).await;
-            let turn = dies(&mut bench, doing).await;
-            bench.upstream.takes(GO_ON, Some("!say the rest"));
-            bench.resume(&turn).await;
-            bench.until("chat/turnResume").await.unwrap();
-            bench.end().await;
-            let chat = bench.chat().await;
-            let turns = chat["turns"].as_array().unwrap();
-            assert_eq!((turns.len(), &turns[0]["state"]), (1, &json!("complete")), "{build} {doing:?}: {chat:#}");
-            assert_eq!(said(&chat), doing.whole(), "{build} {doing:?}: {chat:#}");
-            // Only what the model was never asked is sent as it was.
-            let again = bench.heard(GO_ON).last() == Some(&1);
-            assert_eq!(again, !matches!(doing, Doing::Starting | Doing::Waiting), "{build} {doing:?}");
-            assert_eq!(bench.peer.ask(&bench.uris.chat, "!say and on").await, "and on", "{build} {doing:?}");
-            bench.stop().await;
-        }
+        let mut bench = Bench::at_ease(build).await;
+        let gate = bench.gate("work");
+        let turn = bench.use_tool("Bash", &gate.call()).await;
+        // They are told when the call begins.
+        bench.pend("steering", "s", WORDS).await;
+        gate.reached().await;
+        bench.kill_agent().await;
+        bench.fails().await;
+        assert_eq!(bench.heard(WORDS), [0], "{build}");
+        bench.upstream.takes(GO_ON, Some("!say the rest"));
+        bench.resume(&turn).await;
+        bench.end().await;
+        let chat = bench.chat().await;
+        eprintln!("{build}: {:?} {chat:#}", bench.heard(WORDS));
+        assert!(bench.heard(WORDS).last().is_some_and(|times| *times > 0), "{build}: {chat:#}");
+        bench.stop().await;
     }
 }
 
@@ -233,7 +271,10 @@ async fn an_agent_that_dies_between_turns_is_missed_by_nobody() {
             "{build}"
         );
         assert_eq!(bench.peer.ask(&bench.uris.chat, "!say next").await, "next", "{build}");
-        assert_eq!(bench.heard("job.running").last(), Some(&1), "{build}: it knows the conversation");
+        assert!(
+            bench.heard("job.running").last().is_some_and(|times| *times > 0),
+            "{build}: it knows the conversation"
+        );
         bench.stop().await;
     }
 }

@@ -12,9 +12,8 @@ use uuid::Uuid;
 
 use super::policy::Facts;
 use super::rest::Rest;
-use super::resume::GO_ON;
 use super::warm::{SpawnFacts, Start};
-use super::{Actor, Input};
+use super::{Actor, Input, resume};
 use crate::fleet::{Place, Seat, Waiting};
 use crate::port::{AgentStatus, Lease};
 use crate::transcript::{Failure, activity};
@@ -270,7 +269,7 @@ impl Actor {
     pub(super) fn send_prompt(&mut self, turn: String) {
         let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
         let prompt = match self.session.delivered.as_ref() == Some(&turn) {
-            true => Prompt::new(GO_ON),
+            true => Prompt::new(resume::prompt(&active.response_parts)),
             false => Prompt::new(active.message.text.clone()),
         };
         let AgentState::Live(live) = &self.agent.state else { return };

@@ -69,20 +69,27 @@ async fn a_working_directory_that_is_gone_is_named_and_works_again_once_it_is_ba
     }
 }
 
-/// It is not the agent that is missing: a living one goes on, and says by itself what it cannot do.
+/// The native build goes on in what is left of it; the other one takes no prompt, which is named.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_working_directory_that_goes_away_under_a_living_agent_ends_no_turn() {
+async fn a_working_directory_that_goes_away_under_a_living_agent_is_named_where_it_is_missed() {
     for build in BUILDS {
-        let mut bench = Bench::at_ease(build).await;
+        let mut bench = Bench::start(build).await;
         bench.peer.ask(&bench.uris.chat, "!say hello").await;
+        let agent = bench.host.agent().pid;
         let (work, away) = (bench.home.work(), bench.home.path("away"));
         std::fs::rename(&work, &away).unwrap();
-        bench.use_tool("Bash", &json!({ "command": "pwd", "description": "where" })).await;
-        bench.end().await;
-        let call = bench.call("Bash").await;
-        eprintln!("{build}: {call:#}");
+        bench.peer.say(&bench.uris.chat, "!say where am I?").await;
+        match build {
+            "js" => {
+                let error = bench.fails().await;
+                assert_eq!(error["errorType"], "workingDirectoryMissing", "{error:#}");
+                assert!(error["message"].as_str().unwrap().contains(work.to_str().unwrap()), "{error:#}");
+            }
+            _ => assert!(!bench.end().await, "{build}"),
+        }
         std::fs::rename(&away, &work).unwrap();
         assert_eq!(bench.peer.ask(&bench.uris.chat, "!say at home").await, "at home", "{build}");
+        assert_eq!(bench.host.agent().pid, agent, "{build}: the same process");
         bench.stop().await;
     }
 }

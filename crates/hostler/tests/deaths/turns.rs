@@ -178,8 +178,7 @@ async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_take
         bench.resume(&turn).await;
         bench.end().await;
         let chat = bench.chat().await;
-        eprintln!("{build}: {:?} {chat:#}", bench.heard(WORDS));
-        assert!(bench.heard(WORDS).last().is_some_and(|times| *times > 0), "{build}: {chat:#}");
+        assert_eq!((bench.heard(WORDS), said(&chat).as_str()), (vec![0, 1], "the rest"), "{build}: {chat:#}");
         bench.stop().await;
     }
 }

@@ -429,6 +429,16 @@ impl Reader {
                 });
                 true
             }
+            Command::StopWork(work) => {
+                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
+                self.context.tasks.spawn(async move {
+                    let result = engine.stop_background_work(&work.channel, &work.id).await;
+                    let frame = encode::answer(&id, result.map(|()| Value::Null).map_err(RpcError::from));
+                    // The client may have left.
+                    let _ = replies.send(frame).await;
+                });
+                true
+            }
             Command::Dispose(session) => {
                 let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
                 self.context.tasks.spawn(async move {

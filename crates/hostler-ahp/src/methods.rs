@@ -22,6 +22,8 @@ pub(crate) enum Command {
     Subscribe(String),
     /// Dispose of a session; this may take a moment.
     Dispose(String),
+    /// End a piece of background work; its agent is asked.
+    StopWork(WorkParams),
     /// Read contents, which may be large.
     Read(ResourceReadParams),
     /// Read a page of a session's audit log.
@@ -97,6 +99,11 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Ok(params) => return Command::Dispose(params.channel),
             Err(error) => Err(error),
         },
+        // AHP shows background work and has no word for its end.
+        "hostler/stopBackgroundWork" => match decode::params::<WorkParams>(params) {
+            Ok(params) => return Command::StopWork(params),
+            Err(error) => Err(error),
+        },
         "resourceRead" => match decode::params::<ResourceReadParams>(params) {
             Ok(params) => return Command::Read(params),
             Err(error) => Err(error),
@@ -116,6 +123,13 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
 #[derive(serde::Deserialize)]
 struct ChannelOnly {
     channel: String,
+}
+
+/// One piece of a chat's background work.
+#[derive(serde::Deserialize)]
+pub(crate) struct WorkParams {
+    pub(crate) channel: String,
+    pub(crate) id: String,
 }
 
 fn create_session(engine: &Engine, client_id: &str, params: Value) -> Result<Value, RpcError> {

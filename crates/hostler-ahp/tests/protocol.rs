@@ -6,7 +6,9 @@ mod common;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{Raw, rig};
-use hostler_driver::{Answer, DriverEvent, PermissionRequest, RequestId, ToolDisplay, ToolOutcome};
+use hostler_driver::{
+    Answer, BackgroundKind, BackgroundTask, DriverEvent, PermissionRequest, RequestId, ToolDisplay, ToolOutcome,
+};
 use hostler_engine::default_chat_uri;
 use serde_json::{Value, json};
 
@@ -451,5 +453,37 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
     assert_eq!(raw.code("hostler/audit", json!({"channel": SESSION, "limit": -1})).await, -32602);
     raw.call("disposeSession", json!({"channel": SESSION})).await.unwrap();
     assert_eq!(raw.code("hostler/audit", json!({"channel": SESSION})).await, -32001, "it goes with its session");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn background_work_is_ended_by_its_id() {
+    let mut rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let chat = default_chat_uri(SESSION);
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    let message = json!({"text": "hi", "origin": {"kind": "user"}});
+    let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
+    raw.dispatch(&chat, started).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    let task = BackgroundTask {
+        id: "b1".into(),
+        kind: BackgroundKind::Shell,
+        description: "npm test".into(),
+        call: Some("c1".into()),
+    };
+    agent.emit(DriverEvent::BackgroundChanged(task)).await;
+    let set = raw.envelope("chat/backgroundWorkSet").await;
+    assert_eq!(set["action"]["work"]["label"], "npm test");
+    let stop = "hostler/stopBackgroundWork";
+    assert_eq!(raw.code(stop, json!({"channel": chat})).await, -32602);
+    assert_eq!(raw.code(stop, json!({"channel": chat, "id": "b2"})).await, -32602);
+    assert_eq!(raw.code(stop, json!({"channel": "claude:/unknown", "id": "b1"})).await, -32001);
+    assert_eq!(raw.call(stop, json!({"channel": chat, "id": "b1"})).await, Ok(Value::Null));
+    assert_eq!(agent.stopped.recv().await.as_deref(), Some("b1"));
+    agent.emit(DriverEvent::BackgroundEnded { id: "b1".into() }).await;
+    assert_eq!(raw.envelope("chat/backgroundWorkRemoved").await["action"]["id"], "b1");
     rig.engine.shutdown().await;
 }

@@ -110,8 +110,11 @@ pub(crate) fn exited_early(remains: Remains) -> OpenError {
         )
     } else if said("No conversation found") {
         (
-            OpenErrorKind::HandshakeRefused,
-            "Claude Code cannot continue this conversation: its transcript is gone. Start a new session.".to_owned(),
+            OpenErrorKind::ConversationMissing,
+            "Claude Code cannot continue this conversation, since its transcript is gone. Bring the file back (it is \
+             below `projects` in Claude Code's directory) and send the message again, or start a new session; what was \
+             said here stays readable."
+                .to_owned(),
         )
     } else {
         let because = remains.result_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hostler_driver::{DriverEvent, Gatekeeper, RequestId, StderrTail, TurnOutcome};
+use hostler_driver::{ApiErrorCategory, DriverEvent, Gatekeeper, RequestId, StderrTail, TurnOutcome};
 use hostler_process::{CloseMode, LineError, LineReader, ProcessHandle};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
@@ -99,6 +99,7 @@ impl Pump {
         }
         self.look_for_transcript(&message).await;
         events.extend(self.map(&message));
+        self.name_missing_directory(&mut events).await;
         for event in events {
             self.deliver(event, hurry).await;
         }
@@ -173,6 +174,18 @@ impl Pump {
             }
         }
         events
+    }
+
+    /// Some builds take no prompt once their directory is gone. That has a name, which they do not say.
+    async fn name_missing_directory(&self, events: &mut [DriverEvent]) {
+        for event in events {
+            if let DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) = event
+                && failure.category == ApiErrorCategory::Agent
+                && !tokio::fs::try_exists(self.transcripts.working_directory()).await.unwrap_or(true)
+            {
+                failure.category = ApiErrorCategory::WorkingDirectory;
+            }
+        }
     }
 
     /// Waits for room, unless the connection is being ended.

@@ -131,7 +131,7 @@ async fn a_conversation_that_is_gone_is_not_replaced_by_an_empty_one() {
     let id = Uuid::new_v4();
     let token = ResumeToken(id.to_string());
     let error = bed.driver().open(bed.spec(ConversationStart::Resume { id, token })).await.unwrap_err();
-    assert_eq!(error.kind, OpenErrorKind::HandshakeRefused);
+    assert_eq!(error.kind, OpenErrorKind::ConversationMissing);
     assert!(error.message.contains("its transcript is gone"), "{error}");
     bed.nothing_is_left(id);
 }

@@ -228,6 +228,8 @@ pub enum OpenErrorKind {
     HandshakeRefused,
     /// Another process of this user drives the conversation.
     ConversationBusy,
+    /// The agent's own record of the conversation is gone, so that it cannot be continued.
+    ConversationMissing,
     /// The working directory is gone.
     NoWorkingDirectory,
     /// Anything else.
@@ -244,6 +246,7 @@ impl OpenErrorKind {
             Self::HandshakeTimeout => "agentTimeout",
             Self::HandshakeRefused => "agentRefused",
             Self::ConversationBusy => "conversationBusy",
+            Self::ConversationMissing => "conversationMissing",
             Self::NoWorkingDirectory => "workingDirectoryMissing",
             Self::Other => "agentStartFailed",
         }

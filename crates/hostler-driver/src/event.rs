@@ -261,6 +261,8 @@ pub enum ApiErrorCategory {
     Network,
     /// A limit of turns or money that was set for the agent.
     Limit,
+    /// The directory that the agent works in is gone.
+    WorkingDirectory,
     /// The agent itself failed.
     Agent,
 }
@@ -289,6 +291,7 @@ impl ApiErrorCategory {
             Self::TooLarge => "tooLarge",
             Self::Network => "network",
             Self::Limit => "limit",
+            Self::WorkingDirectory => "workingDirectoryMissing",
             Self::Agent => "agent",
         }
     }
@@ -305,7 +308,8 @@ impl ApiErrorCategory {
             Self::TooLarge => "The conversation is too large for the provider; start a new session.",
             Self::Network => "The provider could not be reached; check the network and send the message again.",
             Self::Limit => "Raise the limit or start a new session.",
-            Self::Agent => "Send the message again; the agent is started anew.",
+            Self::WorkingDirectory => "Create it again and send the message again, or start a session in another one.",
+            Self::Agent => "Send the message again, or start a new session.",
         }
     }
 }

@@ -55,6 +55,8 @@ pub struct FakeAgent {
 #[derive(Default)]
 struct State {
     interrupts: AtomicUsize,
+    /// Whether it ever got a prompt.
+    prompted: AtomicBool,
     interrupted: Notify,
     steer: Mutex<Option<Steer>>,
     steered: Notify,
@@ -285,6 +287,7 @@ impl Connection for FakeConnection {
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
         async move {
             let text = prompt.expose().to_owned();
+            self.state.prompted.store(true, Ordering::SeqCst);
             self.prompts.send(text).await.map_err(|_| ConnectionError::Gone(None))?;
             Ok(Uuid::new_v4())
         }
@@ -303,6 +306,10 @@ impl Connection for FakeConnection {
     }
 
     fn steer(&self, steer: Steer) {
+        // Words for an agent that has nothing to do are nobody's.
+        if !self.state.prompted.load(Ordering::SeqCst) {
+            return;
+        }
         *self.state.steer() = Some(steer);
         self.state.steered.notify_one();
     }

@@ -7,8 +7,6 @@ mod absence;
 mod asking;
 #[path = "tools/audit.rs"]
 mod audit;
-#[path = "tools/bench.rs"]
-mod bench;
 mod common;
 #[path = "tools/elicitation.rs"]
 mod elicitation;

@@ -12,9 +12,8 @@ use uuid::Uuid;
 
 use super::policy::Facts;
 use super::rest::Rest;
-use super::resume::GO_ON;
 use super::warm::{SpawnFacts, Start};
-use super::{Actor, Input};
+use super::{Actor, Input, resume};
 use crate::fleet::{Place, Seat, Waiting};
 use crate::port::{AgentStatus, Lease};
 use crate::transcript::{Failure, activity};
@@ -186,6 +185,7 @@ impl Actor {
     /// Opens an agent as soon as there is a seat for it.
     pub(super) async fn open_agent(&mut self) {
         self.agent.attempt += 1;
+        self.unsent = false;
         if *self.machine.turn() == TurnPhase::None {
             // It is opened ahead, on a seat that was free.
             return self.start_agent().await;
@@ -269,11 +269,12 @@ impl Actor {
     pub(super) fn send_prompt(&mut self, turn: String) {
         let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
         let prompt = match self.session.delivered.as_ref() == Some(&turn) {
-            true => Prompt::new(GO_ON),
+            true => Prompt::new(resume::prompt(&active.response_parts)),
             false => Prompt::new(active.message.text.clone()),
         };
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
+        self.unsent = true;
         self.tasks.spawn(async move {
             let result = connection.send(prompt).await;
             Input::Agent(AgentNews::Sent { attempt, result })
@@ -341,6 +342,10 @@ impl Actor {
                 }
             }
             AgentNews::Sent { attempt, result } => {
+                if attempt == self.agent.attempt {
+                    self.unsent = false;
+                    self.hand_steer();
+                }
                 if let Err(error) = result {
                     tracing::debug!(attempt, %error, "a prompt could not be written; the agent's end follows");
                 }

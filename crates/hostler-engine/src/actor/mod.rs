@@ -165,6 +165,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         desk: Desk::default(),
         beside: HashMap::new(),
         handed: None,
+        unsent: false,
         changing: VecDeque::new(),
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
@@ -249,6 +250,8 @@ pub(super) struct Actor {
     beside: HashMap<String, BackgroundTask>,
     /// The steering message that the driver holds for the agent.
     handed: Option<String>,
+    /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.
+    unsent: bool,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
     changing: VecDeque<(Box<Dispatch>, Mode)>,
     budget: Budget,

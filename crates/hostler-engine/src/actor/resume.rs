@@ -7,12 +7,22 @@ use ahp_types::state::{ResponsePart, TurnState};
 use super::Actor;
 use super::change::Change;
 use super::dispatch::Refusal;
+use super::steer::said_last;
 use crate::session::Dispatch;
 use crate::transcript::Transcript;
 use crate::turn::Input as TurnInput;
 
 /// What the agent is told when it has the turn's message already.
-pub(super) const GO_ON: &str = "Continue where you left off.";
+const GO_ON: &str = "Continue where you left off.";
+
+/// The words that take a turn up again whose message the agent has.
+pub(super) fn prompt(parts: &[ResponsePart]) -> String {
+    match said_last(parts) {
+        // Not in front: words that begin with a slash would become a command.
+        Some(words) => format!("{GO_ON} What I said last:\n\n{words}"),
+        None => GO_ON.to_owned(),
+    }
+}
 
 impl Actor {
     pub(super) async fn turn_resumed(

@@ -3,13 +3,13 @@
 //! It stays in the chat's slot until the agent's answer to it begins: there the turn is split, so that the transcript
 //! reads in order. What the agent could not be told becomes the first of the queue.
 
-use ahp_types::StateAction;
 use ahp_types::actions::{
     ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
     ChatTurnCompleteAction, ChatTurnStartedAction,
 };
 use ahp_types::common::JsonObject;
-use ahp_types::state::{Message, PendingMessage, PendingMessageKind};
+use ahp_types::state::{Message, PendingMessage, PendingMessageKind, ResponsePart, SystemNotificationResponsePart};
+use ahp_types::{StateAction, StringOrMarkdown};
 use hostler_driver::{Prompt, Steer, SteerId};
 use serde_json::json;
 use uuid::Uuid;
@@ -22,6 +22,9 @@ use crate::record::Record;
 use crate::session::Dispatch;
 use crate::transcript::Failure;
 use crate::turn::{AgentPhase, Effect, Input as TurnInput, TurnPhase};
+
+/// How a turn shows what the agent was told and did not answer any more.
+const TOLD: &str = "You said, while the agent was working: ";
 
 /// What becomes of the slot when its turn is over.
 #[derive(Debug, Default)]
@@ -92,7 +95,7 @@ impl Actor {
     /// Gives the driver what is in the slot, if a turn is running that it can be folded into.
     pub(super) fn hand_steer(&mut self) {
         let Some((message, false)) = self.session.steering() else { return };
-        if self.handed.is_some() || !self.is_foldable() {
+        if self.handed.is_some() || self.unsent || !self.is_foldable() {
             return;
         }
         let Some((connection, _)) = self.agent.connection() else { return };
@@ -209,12 +212,25 @@ impl Actor {
         let taken = self.take_held_back();
         match self.session.steering() {
             Some((message, true)) => SlotAtEnd {
-                told: Some(format!("You said, while the agent was working: {}", message.message.text)),
+                told: Some(format!("{TOLD}{}", message.message.text)),
                 after: vec![removed(message.id.clone())],
             },
             Some((message, false)) if taken => SlotAtEnd { told: None, after: self.first_of_the_queue(message) },
             _ => SlotAtEnd::default(),
         }
+    }
+}
+
+/// What a person said right before the turn broke off. An agent that dies with a call takes with it what it was told at the
+/// call's beginning, so whoever takes the turn up again has to say it once more.
+pub(super) fn said_last(parts: &[ResponsePart]) -> Option<&str> {
+    let last = parts.iter().rev().find(|part| !matches!(part, ResponsePart::Error(_)))?;
+    match last {
+        ResponsePart::SystemNotification(SystemNotificationResponsePart {
+            content: StringOrMarkdown::Plain(text),
+            ..
+        }) => text.strip_prefix(TOLD),
+        _ => None,
     }
 }
 

@@ -33,10 +33,7 @@ impl Actor {
                     Effect::Open => self.open_agent().await,
                     Effect::Adapt => self.adapt_agent(),
                     Effect::Send(turn) => match self.use_warm().await {
-                        Ok(()) => {
-                            self.send_prompt(turn);
-                            self.hand_steer();
-                        }
+                        Ok(()) => self.send_prompt(turn),
                         Err(failure) => inputs.push_back(TurnInput::Distrusted(failure)),
                     },
                     Effect::Show | Effect::Drop => {}

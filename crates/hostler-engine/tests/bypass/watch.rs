@@ -89,7 +89,7 @@ impl Watch {
     }
 
     /// The calls of a turn, or of the running one.
-    fn calls<'a>(parts: &'a [ResponsePart]) -> impl Iterator<Item = &'a ToolCallState> {
+    fn calls(parts: &[ResponsePart]) -> impl Iterator<Item = &ToolCallState> {
         parts.iter().filter_map(|part| match part {
             ResponsePart::ToolCall(part) => Some(&part.tool_call),
             _ => None,

@@ -104,3 +104,27 @@ async fn a_turn_whose_agent_never_came_up_is_tried_again() {
     assert_eq!(agent.prompt().await, "go");
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn what_was_told_and_not_answered_is_said_once_more() {
+    let (mut rig, mut listener, agent) = Rig::asked().await;
+    agent.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+    says(&agent, 1, "let me look").await;
+    listener.until("chat/delta").await;
+    rig.steer("s", "/in blue").await;
+    agent.steered().await;
+    agent.inject().await.unwrap();
+    agent.die("signal 9", "").await;
+    listener.until("chat/error agentExited").await;
+    resume(&rig, "t1").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "Continue where you left off. What I said last:\n\n/in blue");
+    // Once it goes on, the words are old.
+    says(&agent, 1, "in blue").await;
+    listener.until("chat/delta").await;
+    agent.die("signal 9", "").await;
+    listener.until("chat/error agentExited").await;
+    resume(&rig, "t1").await;
+    assert_eq!(rig.starts.next().await.succeed().prompt().await, "Continue where you left off.");
+    rig.engine.shutdown().await;
+}

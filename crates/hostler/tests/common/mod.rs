@@ -1,7 +1,9 @@
 //! The real binary as a user starts it, in directories of its own.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+pub mod bench;
 pub mod cable;
+pub mod gate;
 pub mod proxy;
 pub mod upstream;
 

@@ -22,8 +22,35 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 /// A running server. It ends with its value.
 pub struct ScriptedServer {
     pub url: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+    memory: Arc<Memory>,
     task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Memory {
+    requests: Mutex<Vec<Request>>,
+    /// Words, and the script that they stand for.
+    meanings: Mutex<Vec<(String, String)>>,
+}
+
+impl Memory {
+    /// The body with the scripts that are meant.
+    fn understood(&self, body: Bytes) -> Bytes {
+        let meanings = self.meanings.lock().unwrap();
+        match std::str::from_utf8(&body) {
+            Ok(text) if !meanings.is_empty() => {
+                let bare = |words: &str| {
+                    let quoted = Value::from(words).to_string();
+                    quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap().to_owned()
+                };
+                let text = meanings
+                    .iter()
+                    .fold(text.to_owned(), |text, (words, script)| text.replace(&bare(words), &bare(script)));
+                Bytes::from(text)
+            }
+            _ => body,
+        }
+    }
 }
 
 /// What matters of a request.
@@ -42,16 +69,23 @@ impl Request {
 
 impl ScriptedServer {
     pub async fn start() -> Self {
-        let requests = Arc::default();
-        let app = Router::new().route("/v1/messages", post(messages)).with_state(Arc::clone(&requests));
+        let memory = Arc::default();
+        let app = Router::new().route("/v1/messages", post(messages)).with_state(Arc::clone(&memory));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { url, requests, task }
+        Self { url, memory, task }
     }
 
     pub fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.memory.requests.lock().unwrap().clone()
+    }
+
+    /// From now on the model takes these words for this script, or for themselves again.
+    pub fn takes(&self, words: &str, script: Option<&str>) {
+        let mut meanings = self.memory.meanings.lock().unwrap();
+        meanings.retain(|(known, _)| known != words);
+        meanings.extend(script.map(|script| (words.to_owned(), script.to_owned())));
     }
 }
 
@@ -61,9 +95,9 @@ impl Drop for ScriptedServer {
     }
 }
 
-async fn messages(State(requests): State<Arc<Mutex<Vec<Request>>>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn messages(State(memory): State<Arc<Memory>>, headers: HeaderMap, body: Bytes) -> Response {
     let json: Value = serde_json::from_slice(&body).unwrap();
-    let body = scripts_in_notifications(body);
+    let body = memory.understood(scripts_in_notifications(body));
     let call = UpstreamCall {
         model: json["model"].as_str().unwrap_or_default().to_owned(),
         stream: json["stream"].as_bool().unwrap_or_default(),
@@ -74,7 +108,7 @@ async fn messages(State(requests): State<Arc<Mutex<Vec<Request>>>>, headers: Hea
     };
     let request = Request { headers, max_tokens: json["max_tokens"].as_i64(), body: json };
     let key = request.header("x-api-key").unwrap_or_default().to_owned();
-    requests.lock().unwrap().push(request);
+    memory.requests.lock().unwrap().push(request);
     answer(call, key).await.unwrap_or_else(|(status, body)| (status, [JSON], body).into_response())
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use ahp_types::StateAction;
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
 use crate::common::BUILDS;
+use crate::common::bench::Bench;
 
 /// All clients go while a call waits, stay away as long as they like, come back and allow it.
 async fn allowed_after(build: &'static str, away: impl Future<Output = ()>) {

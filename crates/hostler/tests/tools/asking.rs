@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
 use crate::common::BUILDS;
+use crate::common::bench::Bench;
 
 fn questions() -> Value {
     let option = |label: &str| json!({ "label": label, "description": format!("the {label} one") });

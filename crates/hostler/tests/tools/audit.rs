@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::common::bench::Bench;
 use crate::common::{BUILDS, Home, finish, text};
 
 async fn exported(home: &Home, session: &str) -> Vec<Value> {

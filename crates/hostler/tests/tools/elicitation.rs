@@ -3,8 +3,8 @@
 use ahp_types::StateAction;
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
 use crate::common::BUILDS;
+use crate::common::bench::Bench;
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/eliciting_server.py");
 

@@ -4,8 +4,8 @@ use ahp_types::StateAction;
 use hostler_testkit::processes;
 use serde_json::json;
 
-use crate::bench::{Bench, eventually};
 use crate::common::BUILDS;
+use crate::common::bench::{Bench, eventually};
 
 fn bash(command: &str) -> serde_json::Value {
     json!({ "command": command, "description": "for the test" })

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bench::Bench;
+use crate::common::bench::Bench;
 use crate::common::{BUILDS, finish, text};
 
 async fn add(bench: &Bench, effect: &str, rule: &str) {

@@ -4,8 +4,8 @@ use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, eventually};
 use crate::common::BUILDS;
+use crate::common::bench::{Bench, eventually};
 use crate::common::upstream::Request;
 
 fn bash(command: &str) -> Value {

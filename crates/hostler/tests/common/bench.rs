@@ -1,32 +1,49 @@
-//! A host with one of the real builds, a session in it, and what every test about tools does with them.
+//! A host with one of the real builds, a session in it, and what tests of the session's runtime do with them.
 
 use std::os::unix::fs::PermissionsExt as _;
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
 use hostler_testkit::peer::{Peer, SessionUris};
+use hostler_testkit::processes;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::common::upstream::ScriptedServer;
-use crate::common::{Home, Host, PATIENCE, executable};
+use super::gate::Gate;
+use super::upstream::ScriptedServer;
+use super::{Home, Host, PATIENCE, executable};
 
-pub(crate) struct Bench {
-    pub(crate) build: &'static str,
-    pub(crate) home: Home,
-    pub(crate) host: Host,
-    pub(crate) upstream: ScriptedServer,
-    pub(crate) peer: Peer,
-    pub(crate) uris: SessionUris,
+/// Every command may run.
+const COMMANDS_RUN: &str =
+    "[global]\nversion = 1\nrules = [{ effect = \"allow\", scope = \"global\", rule = \"Bash\" }]\n";
+
+pub struct Bench {
+    pub build: &'static str,
+    pub home: Home,
+    pub host: Host,
+    pub upstream: ScriptedServer,
+    pub peer: Peer,
+    pub uris: SessionUris,
 }
 
 impl Bench {
-    pub(crate) async fn start(build: &'static str) -> Self {
+    pub async fn start(build: &'static str) -> Self {
         Self::with_rules(build, "").await
     }
 
+    /// A host where no command is asked about.
+    pub async fn at_ease(build: &'static str) -> Self {
+        Self::with_rules(build, COMMANDS_RUN).await
+    }
+
     /// A host that finds these rules.
-    pub(crate) async fn with_rules(build: &'static str, rules: &str) -> Self {
-        let home = Home::new();
+    pub async fn with_rules(build: &'static str, rules: &str) -> Self {
+        Self::at(build, Home::new(), rules).await
+    }
+
+    /// A host in a home that was prepared, with these rules.
+    pub async fn at(build: &'static str, home: Home, rules: &str) -> Self {
         let state = home.path("state").join("hostler");
         if !rules.is_empty() {
             std::fs::create_dir_all(&state).unwrap();
@@ -41,7 +58,7 @@ impl Bench {
     }
 
     /// An agent that is told of MCP servers. The host tells it of none, so a script does that in passing.
-    pub(crate) async fn with_servers(build: &'static str, servers: &Value) -> Self {
+    pub async fn with_servers(build: &'static str, servers: &Value) -> Self {
         let home = Home::new();
         let (config, agent) = (home.path("home").join("servers.json"), home.path("home").join("agent"));
         std::fs::write(&config, servers.to_string()).unwrap();
@@ -61,7 +78,7 @@ impl Bench {
     }
 
     /// Ends the host, starts another one and comes back to a new session.
-    pub(crate) async fn restart(self) -> Self {
+    pub async fn restart(self) -> Self {
         let Self { build, home, host, upstream, peer, .. } = self;
         drop(peer);
         host.stop().await;
@@ -71,31 +88,67 @@ impl Bench {
         Self { build, home, host, upstream, peer, uris }
     }
 
-    pub(crate) async fn stop(self) {
+    /// The host is killed, everything that it started goes with it, and another one takes up the session.
+    pub async fn kill_host(self) -> Self {
+        let Self { build, home, mut host, upstream, peer, uris } = self;
+        drop(peer);
+        let tree = host.tree();
+        host.signal(Signal::SIGKILL);
+        host.ended().await;
+        let left = processes::survivors(&tree).await;
+        assert!(left.is_empty(), "{build}: left behind: {left:#?}");
+        Self::again(build, home, upstream, uris).await
+    }
+
+    /// The host ends politely, and another one takes up the session.
+    pub async fn restart_host(self) -> Self {
+        let Self { build, home, host, upstream, peer, uris } = self;
+        drop(peer);
+        host.stop().await;
+        Self::again(build, home, upstream, uris).await
+    }
+
+    async fn again(build: &'static str, home: Home, upstream: ScriptedServer, uris: SessionUris) -> Self {
+        let host = serve(&home, &upstream, build).await;
+        let peer = host.peer().await;
+        peer.snapshot(&uris.session).await;
+        peer.chat(&uris.chat).await;
+        Self { build, home, host, upstream, peer, uris }
+    }
+
+    /// The agent dies, and everything that it started goes with it.
+    pub async fn kill_agent(&self) {
+        let tree = self.host.tree();
+        kill(Pid::from_raw(i32::try_from(self.host.agent().pid).unwrap()), Signal::SIGKILL).unwrap();
+        let left = processes::survivors(&tree).await;
+        assert!(left.is_empty(), "{}: left behind: {left:#?}", self.build);
+    }
+
+    pub async fn stop(self) {
         self.host.stop().await;
     }
 
     /// The model uses a tool and then says that it is done; answers the turn's id.
-    pub(crate) async fn use_tool(&self, tool: &str, input: &Value) -> String {
+    pub async fn use_tool(&self, tool: &str, input: &Value) -> String {
         self.peer.say(&self.uris.chat, &format!("!tool {tool} {input}\n!say done")).await
     }
 
     /// Waits until a call waits for a person; answers it.
-    pub(crate) async fn waiting(&mut self) -> Value {
+    pub async fn waiting(&mut self) -> Value {
         let asks = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_none());
         let envelopes = self.peer.until(&self.uris.chat, asks).await;
         serde_json::to_value(&envelopes.last().unwrap().action).unwrap()
     }
 
     /// Waits until questions are asked; answers them.
-    pub(crate) async fn asked(&mut self) -> Value {
+    pub async fn asked(&mut self) -> Value {
         let asks = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatInputRequested(_));
         let envelopes = self.peer.until(&self.uris.chat, asks).await;
         serde_json::to_value(&envelopes.last().unwrap().action).unwrap()["request"].clone()
     }
 
     /// A word about a call that waits.
-    pub(crate) async fn answer(&self, waiting: &Value, more: Value) {
+    pub async fn answer(&self, waiting: &Value, more: Value) {
         let mut action = json!({
             "type": "chat/toolCallConfirmed", "turnId": waiting["turnId"], "toolCallId": waiting["toolCallId"],
         });
@@ -103,14 +156,14 @@ impl Bench {
         self.dispatch(action).await;
     }
 
-    pub(crate) async fn dispatch(&self, action: Value) {
+    pub async fn dispatch(&self, action: Value) {
         let action: StateAction = serde_json::from_value(action).unwrap();
         assert!(!matches!(action, StateAction::Unknown(_)), "{action:?}");
         self.peer.dispatch(&self.uris.chat, action).await;
     }
 
     /// Waits for the turn's end; answers whether it ended well, with anybody having been asked on the way.
-    pub(crate) async fn end(&mut self) -> bool {
+    pub async fn end(&mut self) -> bool {
         let envelopes = self.peer.until_end(&self.uris.chat).await;
         let last = &envelopes.last().unwrap().action;
         assert!(matches!(last, StateAction::ChatTurnComplete(_)), "{}: {last:?}", self.build);
@@ -122,15 +175,67 @@ impl Bench {
     }
 
     /// The last turn's call of a tool, as everybody sees it.
-    pub(crate) async fn call(&self, tool: &str) -> Value {
+    pub async fn call(&self, tool: &str) -> Value {
         let chat = serde_json::to_value(self.peer.chat(&self.uris.chat).await).unwrap();
         let turn = chat["turns"].as_array().unwrap().last().unwrap();
         let mut parts = turn["responseParts"].as_array().unwrap().iter().map(|part| &part["toolCall"]);
         parts.find(|call| call["toolName"] == tool).unwrap_or_else(|| panic!("no {tool} in {turn:#}")).clone()
     }
 
+    /// The chat, as everybody sees it.
+    pub async fn chat(&self) -> Value {
+        serde_json::to_value(self.peer.chat(&self.uris.chat).await).unwrap()
+    }
+
+    /// A command that runs until the test lets it end.
+    pub fn gate(&self, name: &str) -> Gate {
+        Gate::new(&self.home.work(), name)
+    }
+
+    /// A message for the queue, or for the running turn.
+    pub async fn pend(&self, kind: &str, id: &str, text: &str) {
+        let message = json!({ "text": text, "origin": { "kind": "user" } });
+        self.dispatch(json!({ "type": "chat/pendingMessageSet", "kind": kind, "id": id, "message": message })).await;
+    }
+
+    pub async fn unpend(&self, kind: &str, id: &str) {
+        self.dispatch(json!({ "type": "chat/pendingMessageRemoved", "kind": kind, "id": id })).await;
+    }
+
+    pub async fn resume(&self, turn: &str) {
+        self.dispatch(json!({ "type": "chat/turnResume", "turnId": turn })).await;
+    }
+
+    /// Waits for an action of this type; answers it, or why it was refused.
+    pub async fn until(&mut self, kind: &str) -> Result<Value, String> {
+        let chat = self.uris.chat.clone();
+        let fits = |envelope: &ActionEnvelope| serde_json::to_value(&envelope.action).unwrap()["type"] == kind;
+        let last = self.peer.until(&chat, fits).await.pop().unwrap();
+        match last.rejection_reason {
+            Some(reason) => Err(reason),
+            None => Ok(serde_json::to_value(&last.action).unwrap()),
+        }
+    }
+
+    /// Waits for a turn that fails; answers its error.
+    pub async fn fails(&mut self) -> Value {
+        let envelopes = self.peer.until_end(&self.uris.chat).await;
+        let last = serde_json::to_value(&envelopes.last().unwrap().action).unwrap();
+        assert_eq!(last["type"], "chat/error", "{}: {last:#}", self.build);
+        let sentence = last["part"]["error"]["message"].as_str().unwrap();
+        assert!(sentence.contains(' ') && sentence.ends_with('.'), "{}: no sentence: {sentence}", self.build);
+        assert_eq!(last["part"]["resumable"], true, "{}", self.build);
+        last["part"]["error"].clone()
+    }
+
+    /// How often the model has read these words, in all that it was ever sent, request by request.
+    pub fn heard(&self, words: &str) -> Vec<usize> {
+        let requests = self.upstream.requests();
+        requests.iter().map(|request| request.body["messages"].to_string().matches(words).count()).collect()
+    }
+
     /// What the model was told about its last call.
-    pub(crate) fn told(&self) -> String {
+    pub fn told(&self) -> String {
         let requests = self.upstream.requests();
         let results = requests.iter().rev().flat_map(|request| {
             let messages = request.body["messages"].as_array().cloned().unwrap_or_default();
@@ -140,8 +245,13 @@ impl Bench {
     }
 
     /// Changes the session's permission mode and waits until it holds.
-    pub(crate) async fn change_mode(&mut self, mode: &str) {
-        let action = json!({ "type": "session/configChanged", "config": { "permissionMode": mode } });
+    pub async fn change_mode(&mut self, mode: &str) {
+        self.configure(json!({ "permissionMode": mode })).await;
+    }
+
+    /// Changes the session's configuration and waits until it holds.
+    pub async fn configure(&mut self, config: Value) {
+        let action = json!({ "type": "session/configChanged", "config": config });
         let action: StateAction = serde_json::from_value(action).unwrap();
         self.peer.dispatch(&self.uris.session, action).await;
         let session = self.uris.session.clone();
@@ -152,7 +262,7 @@ impl Bench {
 }
 
 /// Waits for a fact about processes, which nobody announces.
-pub(crate) async fn eventually(what: &str, fact: impl Fn() -> bool) {
+pub async fn eventually(what: &str, fact: impl Fn() -> bool) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !fact() {
         assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");

@@ -1,0 +1,161 @@
+//! The agent cannot be started.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use hostler_claude::Executable;
+use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
+use hostler_driver::Installer as _;
+use serde_json::json;
+
+use crate::common::bench::{Bench, eventually};
+use crate::common::{BUILDS, Home, cache_home, files};
+
+/// What Claude Code itself has written down of conversations.
+fn transcripts(bench: &Bench) -> Vec<PathBuf> {
+    let all = files(&bench.home.path("claude").join("projects")).into_iter();
+    all.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_whose_transcript_is_gone_is_never_continued_as_an_empty_one() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say remember this").await;
+        let mut bench = bench.restart_host().await;
+        let [transcript] = transcripts(&bench).try_into().unwrap();
+        let away = bench.home.path("away");
+        std::fs::rename(&transcript, &away).unwrap();
+        let asked = bench.upstream.requests().len();
+        for _ in 0..2 {
+            bench.peer.say(&bench.uris.chat, "!say what was it?").await;
+            let error = bench.fails().await;
+            assert_eq!(error["errorType"], "conversationMissing", "{build}: {error:#}");
+            let sentence = error["message"].as_str().unwrap();
+            assert!(sentence.contains("start a new session"), "{build}: {sentence}");
+            assert_eq!(bench.upstream.requests().len(), asked, "{build}: the model is not asked without its memory");
+            assert_eq!(bench.host.tree(), Vec::<u32>::new(), "{build}");
+        }
+        // What was said stays readable, and a transcript that comes back is continued.
+        let chat = bench.chat().await;
+        assert_eq!(chat["turns"][0]["responseParts"][0]["content"], "remember this", "{build}: {chat:#}");
+        std::fs::rename(&away, &transcript).unwrap();
+        let turn = chat["turns"][2]["id"].as_str().unwrap().to_owned();
+        bench.resume(&turn).await;
+        bench.end().await;
+        assert_eq!(bench.heard("!say remember this").last(), Some(&1), "{build}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_working_directory_that_is_gone_is_named_and_works_again_once_it_is_back() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say remember this").await;
+        let work = bench.home.work();
+        let away = bench.home.path("away");
+        let mut bench = bench.restart_host().await;
+        std::fs::rename(&work, &away).unwrap();
+        bench.peer.say(&bench.uris.chat, "!say where am I?").await;
+        let error = bench.fails().await;
+        assert_eq!(error["errorType"], "workingDirectoryMissing", "{build}: {error:#}");
+        assert!(error["message"].as_str().unwrap().contains(work.to_str().unwrap()), "{build}: {error:#}");
+        std::fs::rename(&away, &work).unwrap();
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say at home").await, "at home", "{build}");
+        assert_eq!(bench.heard("!say remember this").last(), Some(&1), "{build}");
+        bench.stop().await;
+    }
+}
+
+/// The native build goes on in what is left of it; the other one takes no prompt, which is named.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_working_directory_that_goes_away_under_a_living_agent_is_named_where_it_is_missed() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say hello").await;
+        let agent = bench.host.agent().pid;
+        let (work, away) = (bench.home.work(), bench.home.path("away"));
+        std::fs::rename(&work, &away).unwrap();
+        bench.peer.say(&bench.uris.chat, "!say where am I?").await;
+        match build {
+            "js" => {
+                let error = bench.fails().await;
+                assert_eq!(error["errorType"], "workingDirectoryMissing", "{error:#}");
+                assert!(error["message"].as_str().unwrap().contains(work.to_str().unwrap()), "{error:#}");
+            }
+            _ => assert!(!bench.end().await, "{build}"),
+        }
+        std::fs::rename(&away, &work).unwrap();
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say at home").await, "at home", "{build}");
+        assert_eq!(bench.host.agent().pid, agent, "{build}: the same process");
+        bench.stop().await;
+    }
+}
+
+/// The executable of a build, as a person would run it.
+fn executable(build: &str) -> (OsString, Vec<OsString>) {
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let installer = ClaudeInstaller::new(InstallerConfig::for_this_machine(cache_home().join("hostler"), environment));
+    match Executable::from_path(installer.installed(build).expect("the build is installed").path) {
+        Executable::Native(path) => (path.into(), Vec::new()),
+        Executable::Js { node, cli } => (node.into(), vec![cli.into()]),
+    }
+}
+
+/// A person runs Claude Code with the conversation's id before it has begun here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_exists_already_is_taken_up_and_not_begun_anew() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        bench.peer.say(&bench.uris.chat, "!say too early").await;
+        let host = bench.host.pid;
+        let started = || {
+            hostler_testkit::processes::agents(host).into_iter().find(|agent| agent.command.contains("--session-id="))
+        };
+        eventually("the agent's process is there", || started().is_some()).await;
+        let command = started().unwrap().command;
+        let id = command.split("--session-id=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+        bench.kill_agent().await;
+        bench.fails().await;
+
+        let (program, mut args) = executable(build);
+        args.extend(["-p", "!say by hand", "--session-id", &id].map(OsString::from));
+        let by_hand = tokio::process::Command::new(program)
+            .args(args)
+            .current_dir(bench.home.work())
+            .env("HOME", bench.home.path("home"))
+            .env("CLAUDE_CONFIG_DIR", bench.home.path("claude"))
+            .env("ANTHROPIC_BASE_URL", &bench.upstream.url)
+            .env("ANTHROPIC_API_KEY", "sk-by-hand")
+            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let by_hand = tokio::time::timeout(crate::common::PATIENCE, by_hand).await.unwrap().unwrap();
+        assert!(by_hand.status.success(), "{build}: {by_hand:?}");
+
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say and here").await, "and here", "{build}");
+        assert_eq!(bench.heard("!say by hand").last(), Some(&1), "{build}: its own words are continued, not replaced");
+        bench.stop().await;
+    }
+}
+
+/// Claude Code refuses root its own mode that asks nothing. Hostler's gate does what that mode is for, so that it is
+/// never asked for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_mode_that_asks_nothing_works_for_every_user() {
+    for build in BUILDS {
+        let home = Home::new();
+        home.configure("allow-bypass = true\n");
+        let mut bench = Bench::at(build, home, "").await;
+        bench.change_mode("bypassPermissions").await;
+        let file = bench.home.work().join("made.txt");
+        bench.use_tool("Write", &json!({ "file_path": file, "content": "x" })).await;
+        assert!(!bench.end().await, "{build}: nobody is asked");
+        assert!(file.exists(), "{build}");
+        assert!(!bench.host.agent().command.contains("bypassPermissions"), "{build}");
+        bench.stop().await;
+    }
+}

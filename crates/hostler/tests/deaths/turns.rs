@@ -1,0 +1,279 @@
+//! The agent dies.
+
+use ahp_types::StateAction;
+use hostler_testkit::processes;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::common::BUILDS;
+use crate::common::bench::{Bench, eventually};
+
+/// What the agent is told when a turn is taken up again that it knows of.
+const GO_ON: &str = "Continue where you left off.";
+
+/// What the agent is doing when it dies.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Doing {
+    /// Its handshake is not finished.
+    Starting,
+    /// The model has its prompt and says nothing.
+    Waiting,
+    /// The model is in the middle of a sentence.
+    Speaking,
+    /// A command runs.
+    Working,
+    /// A person is asked.
+    Asking,
+}
+
+const DOING: [Doing; 5] = [Doing::Starting, Doing::Waiting, Doing::Speaking, Doing::Working, Doing::Asking];
+
+/// A message that the model keeps silent about as long as it is not told otherwise.
+const RIDDLE: &str = "what has the horse in its mouth";
+
+impl Doing {
+    /// Brings the agent there; answers the turn.
+    async fn reach(self, bench: &mut Bench) -> String {
+        match self {
+            Self::Starting => {
+                let turn = bench.peer.say(&bench.uris.chat, "!say a late answer").await;
+                let host = bench.host.pid;
+                let runs = || processes::agents(host).iter().any(|agent| agent.command.contains("stream-json"));
+                eventually("the agent's process is there", runs).await;
+                turn
+            }
+            Self::Waiting => {
+                bench.upstream.takes(RIDDLE, Some("!hang"));
+                let turn = bench.peer.say(&bench.uris.chat, RIDDLE).await;
+                eventually("the model was asked", || !bench.upstream.requests().is_empty()).await;
+                turn
+            }
+            Self::Speaking => {
+                let turn = bench.peer.say(&bench.uris.chat, "!say begun\n!hang").await;
+                bench.until("chat/delta").await.unwrap();
+                turn
+            }
+            Self::Working => {
+                let gate = bench.gate("work");
+                let turn = bench.use_tool("Bash", &gate.call()).await;
+                gate.reached().await;
+                turn
+            }
+            Self::Asking => {
+                let turn = bench.use_tool("Write", &letter(bench)).await;
+                bench.waiting().await;
+                turn
+            }
+        }
+    }
+
+    /// What the turn says in the end, once it was taken up again.
+    fn whole(self) -> &'static str {
+        match self {
+            Self::Starting => "a late answer",
+            Self::Waiting => "a bit",
+            Self::Speaking => "begun the rest",
+            Self::Working | Self::Asking => "the rest",
+        }
+    }
+}
+
+fn letter(bench: &Bench) -> Value {
+    json!({ "file_path": bench.home.work().join("letter.txt"), "content": "Dear," })
+}
+
+/// The text of the last turn, its parts with a blank between them.
+fn said(chat: &Value) -> String {
+    let turn = chat["turns"].as_array().unwrap().last().unwrap();
+    let parts = turn["responseParts"].as_array().unwrap().iter();
+    let texts = parts.filter(|part| part["kind"] == "markdown").map(|part| part["content"].as_str().unwrap());
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+async fn dies(bench: &mut Bench, doing: Doing) -> String {
+    let context = format!("{} {doing:?}", bench.build);
+    let turn = doing.reach(bench).await;
+    bench.kill_agent().await;
+    let error = bench.fails().await;
+    assert_eq!(error["errorType"], "agentExited", "{context}: {error:#}");
+    let sentence = error["message"].as_str().unwrap();
+    assert!(sentence.contains("signal 9"), "{context}: {sentence}");
+    assert_eq!(sentence.contains("before it was ready"), doing == Doing::Starting, "{context}: {sentence}");
+    let chat = bench.chat().await;
+    assert_eq!(chat["turns"][0]["state"], "error", "{context}: {chat:#}");
+    let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
+    assert!(session["inputNeeded"].as_array().is_none_or(Vec::is_empty), "{context}: nobody is asked any more");
+    assert_eq!(bench.host.tree(), Vec::<u32>::new(), "{context}");
+    bench.upstream.takes(RIDDLE, Some("!say a bit"));
+    turn
+}
+
+async fn is_followed_by_another(build: &'static str) {
+    for doing in DOING {
+        let mut bench = Bench::at_ease(build).await;
+        dies(&mut bench, doing).await;
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say here I am").await, "here I am", "{build} {doing:?}");
+        let chat = bench.chat().await;
+        assert_eq!(chat["turns"].as_array().unwrap().len(), 2, "{build} {doing:?}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_native_agent_that_died_is_followed_by_another_with_the_next_message() {
+    is_followed_by_another(BUILDS[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_js_agent_that_died_is_followed_by_another_with_the_next_message() {
+    is_followed_by_another(BUILDS[1]).await;
+}
+
+async fn is_taken_up(build: &'static str) {
+    for doing in DOING {
+        let mut bench = Bench::at_ease(build).await;
+        let turn = dies(&mut bench, doing).await;
+        bench.upstream.takes(GO_ON, Some("!say the rest"));
+        bench.resume(&turn).await;
+        bench.until("chat/turnResume").await.unwrap();
+        bench.end().await;
+        let chat = bench.chat().await;
+        let turns = chat["turns"].as_array().unwrap();
+        assert_eq!((turns.len(), &turns[0]["state"]), (1, &json!("complete")), "{build} {doing:?}: {chat:#}");
+        assert_eq!(said(&chat), doing.whole(), "{build} {doing:?}: {chat:#}");
+        // Only what the model was never asked is sent as it was.
+        let again = bench.heard(GO_ON).last() == Some(&1);
+        assert_eq!(again, !matches!(doing, Doing::Starting | Doing::Waiting), "{build} {doing:?}");
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say and on").await, "and on", "{build} {doing:?}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_native_agent_died_is_taken_up_where_it_was() {
+    is_taken_up(BUILDS[0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_whose_js_agent_died_is_taken_up_where_it_was() {
+    is_taken_up(BUILDS[1]).await;
+}
+
+/// The agent was told a person's words, and dies before the model was.
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_taken_up() {
+    const WORDS: &str = "in blue, please";
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        let gate = bench.gate("work");
+        let turn = bench.use_tool("Bash", &gate.call()).await;
+        // They are told when the call begins.
+        bench.pend("steering", "s", WORDS).await;
+        gate.reached().await;
+        bench.kill_agent().await;
+        bench.fails().await;
+        assert_eq!(bench.heard(WORDS), [0], "{build}");
+        bench.upstream.takes(GO_ON, Some("!say the rest"));
+        bench.resume(&turn).await;
+        bench.end().await;
+        let chat = bench.chat().await;
+        assert_eq!((bench.heard(WORDS), said(&chat).as_str()), (vec![0, 1], "the rest"), "{build}: {chat:#}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_whose_agent_or_host_died_is_asked_anew_when_the_turn_is_taken_up() {
+    for build in BUILDS {
+        for host_dies in [false, true] {
+            let mut bench = Bench::start(build).await;
+            let letter = letter(&bench);
+            let turn = bench.use_tool("Write", &letter).await;
+            let first = bench.waiting().await;
+            let bench = if host_dies {
+                bench.kill_host().await
+            } else {
+                bench.kill_agent().await;
+                bench.fails().await;
+                bench
+            };
+            let mut bench = bench;
+            let chat = bench.chat().await;
+            let parts = chat["turns"][0]["responseParts"].as_array().unwrap();
+            let kind = if host_dies { "interrupted" } else { "agentExited" };
+            assert_eq!(parts.last().unwrap()["error"]["errorType"], kind, "{build}: {chat:#}");
+            assert_eq!(parts[0]["toolCall"]["status"], "cancelled", "{build}: {chat:#}");
+            // Nobody can answer what nobody asks any more.
+            bench.answer(&first, json!({ "approved": true })).await;
+            bench.until("chat/toolCallConfirmed").await.unwrap_err();
+
+            bench.upstream.takes(GO_ON, Some(&format!("!tool Write {letter}\n!say written")));
+            bench.resume(&turn).await;
+            let second = bench.waiting().await;
+            assert_eq!(second["turnId"], turn.as_str(), "{build}");
+            assert_ne!(second["toolCallId"], first["toolCallId"], "{build}: a new request");
+            let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
+            assert_eq!(session["inputNeeded"].as_array().unwrap().len(), 1, "{build}: {session:#}");
+            assert!(!bench.home.work().join("letter.txt").exists(), "{build}");
+            bench.answer(&second, json!({ "approved": true })).await;
+            bench.end().await;
+            assert!(bench.home.work().join("letter.txt").exists(), "{build}");
+            assert_eq!(said(&bench.chat().await), "written", "{build}");
+            bench.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_dies_while_it_settles_after_a_stop_does_not_hold_the_next_message() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        let turn = Doing::Speaking.reach(&mut bench).await;
+        let agent = Pid::from_raw(i32::try_from(bench.host.agent().pid).unwrap());
+        // It cannot hear the interrupt.
+        kill(agent, Signal::SIGSTOP).unwrap();
+        bench.peer.cancel(&bench.uris.chat, &turn).await;
+        let ended = bench.peer.until_end(&bench.uris.chat).await;
+        assert!(matches!(ended.last().unwrap().action, StateAction::ChatTurnCancelled(_)), "{build}");
+        bench.peer.say(&bench.uris.chat, "!say next").await;
+        bench.until("chat/turnStarted").await.unwrap();
+        kill(agent, Signal::SIGKILL).unwrap();
+        bench.end().await;
+        let chat = bench.chat().await;
+        assert_eq!(
+            (&chat["turns"][0]["state"], said(&chat).as_str()),
+            (&json!("cancelled"), "next"),
+            "{build}: {chat:#}"
+        );
+        assert_ne!(bench.host.agent().pid, agent.as_raw().unsigned_abs(), "{build}");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_dies_between_turns_is_missed_by_nobody() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        let gate = bench.gate("job");
+        let mut call = gate.call();
+        call["run_in_background"] = true.into();
+        bench.use_tool("Bash", &call).await;
+        bench.end().await;
+        gate.reached().await;
+        bench.kill_agent().await;
+        bench.until("chat/backgroundWorkRemoved").await.unwrap();
+        let chat = bench.chat().await;
+        assert_eq!(
+            (chat["turns"].as_array().unwrap().len(), &chat["turns"][0]["state"]),
+            (1, &json!("complete")),
+            "{build}"
+        );
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say next").await, "next", "{build}");
+        assert!(
+            bench.heard("job.running").last().is_some_and(|times| *times > 0),
+            "{build}: it knows the conversation"
+        );
+        bench.stop().await;
+    }
+}

@@ -10,6 +10,7 @@
 
 pub mod bench;
 pub mod clock;
+pub mod conformance;
 pub mod fake_agent;
 pub mod fake_driver;
 pub mod peer;

@@ -6,6 +6,8 @@ mod bed;
 #[path = "driver/beside.rs"]
 mod beside;
 mod common;
+#[path = "driver/conformance.rs"]
+mod conformance;
 #[path = "driver/policies.rs"]
 mod policies;
 #[path = "driver/steering.rs"]

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
@@ -19,20 +19,63 @@ use crate::common::{Home, PATIENCE, cache_home};
 /// One agent, and where it lives.
 pub(crate) struct Bed {
     pub(crate) build: &'static str,
-    pub(crate) home: Home,
-    pub(crate) model: ScriptedServer,
+    pub(crate) place: Place,
     pub(crate) opened: Opened,
     /// Everything that the agent did.
     pub(crate) seen: Vec<DriverEvent>,
 }
 
-/// What the gate says; everything is allowed to begin with.
-#[derive(Clone)]
-struct Says(Arc<Mutex<Gate>>);
+/// Directories and a model for one build's agents.
+pub(crate) struct Place {
+    build: &'static str,
+    pub(crate) home: Home,
+    pub(crate) model: ScriptedServer,
+}
+
+/// What the gate says about everything.
+struct Says(Gate);
 
 impl Gatekeeper for Says {
     fn decide(&self, _: &GatedCall<'_>) -> Gate {
-        self.0.lock().unwrap().clone()
+        self.0.clone()
+    }
+}
+
+impl Place {
+    pub(crate) async fn new(build: &'static str) -> Self {
+        Self { build, home: Home::new(), model: ScriptedServer::start().await }
+    }
+
+    pub(crate) fn driver(&self) -> ClaudeDriver {
+        let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let installer =
+            ClaudeInstaller::new(InstallerConfig::for_this_machine(cache_home().join("hostler"), environment.clone()));
+        let installed = installer.installed(self.build).expect("the build is installed");
+        let supervisor =
+            SupervisorCommand { program: env!("CARGO_BIN_EXE_hostler").into(), args: vec!["supervise".into()] };
+        let mut config = ClaudeConfig::new(Executable::from_path(installed.path), supervisor, self.home.path("run"));
+        config.host_environment = environment;
+        config.agent_env = vec![
+            ("CLAUDE_CONFIG_DIR".into(), self.home.path("claude").into()),
+            ("HOME".into(), self.home.path("home").into()),
+            ("TMPDIR".into(), self.home.path("run").into()),
+        ];
+        ClaudeDriver::new(config)
+    }
+
+    pub(crate) fn spec(&self, gate: Gate) -> OpenSpec {
+        OpenSpec {
+            conversation: ConversationStart::New(Uuid::new_v4()),
+            working_directory: self.home.work(),
+            model: "claude-sonnet-4-5".to_owned(),
+            web_search: false,
+            permission_mode: "default".to_owned(),
+            effort: None,
+            thinking_budget: None,
+            more_directories: Vec::new(),
+            endpoint: Endpoint { base_url: self.model.url.clone(), bearer: "nonce.id".to_owned().into() },
+            gatekeeper: Arc::new(Says(gate)),
+        }
     }
 }
 
@@ -42,41 +85,16 @@ impl Bed {
     }
 
     pub(crate) async fn open_with(build: &'static str, gate: Gate, change: impl FnOnce(&mut OpenSpec)) -> Self {
-        let home = Home::new();
-        let model = ScriptedServer::start().await;
-        let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let installer =
-            ClaudeInstaller::new(InstallerConfig::for_this_machine(cache_home().join("hostler"), environment.clone()));
-        let installed = installer.installed(build).expect("the build is installed");
-        let supervisor =
-            SupervisorCommand { program: env!("CARGO_BIN_EXE_hostler").into(), args: vec!["supervise".into()] };
-        let mut config = ClaudeConfig::new(Executable::from_path(installed.path), supervisor, home.path("run"));
-        config.host_environment = environment;
-        config.agent_env = vec![
-            ("CLAUDE_CONFIG_DIR".into(), home.path("claude").into()),
-            ("HOME".into(), home.path("home").into()),
-            ("TMPDIR".into(), home.path("run").into()),
-        ];
-        let mut spec = OpenSpec {
-            conversation: ConversationStart::New(Uuid::new_v4()),
-            working_directory: home.work(),
-            model: "claude-sonnet-4-5".to_owned(),
-            web_search: false,
-            permission_mode: "default".to_owned(),
-            effort: None,
-            thinking_budget: None,
-            more_directories: Vec::new(),
-            endpoint: Endpoint { base_url: model.url.clone(), bearer: "nonce.id".to_owned().into() },
-            gatekeeper: Arc::new(Says(Arc::new(Mutex::new(gate)))),
-        };
+        let place = Place::new(build).await;
+        let mut spec = place.spec(gate);
         change(&mut spec);
-        let opened = ClaudeDriver::new(config).open(spec).await.unwrap();
-        Self { build, home, model, opened, seen: Vec::new() }
+        let opened = place.driver().open(spec).await.unwrap();
+        Self { build, place, opened, seen: Vec::new() }
     }
 
     /// A file in the working directory, which a command may wait for.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.home.work().join(name)
+        self.place.home.work().join(name)
     }
 
     pub(crate) async fn send(&self, prompt: &str) {
@@ -112,7 +130,7 @@ impl Bed {
 
     /// The bodies of the requests that hold a text.
     pub(crate) fn requests_with(&self, text: &str) -> Vec<String> {
-        let all = self.model.requests().into_iter().map(|request| request.body["messages"].to_string());
+        let all = self.place.model.requests().into_iter().map(|request| request.body["messages"].to_string());
         all.filter(|body| body.contains(text)).collect()
     }
 

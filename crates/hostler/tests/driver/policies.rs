@@ -8,7 +8,7 @@ use crate::common::BUILDS;
 
 /// The latest request to the model.
 fn latest(bed: &Bed) -> Value {
-    bed.model.requests().last().unwrap().body.clone()
+    bed.place.model.requests().last().unwrap().body.clone()
 }
 
 async fn say(bed: &mut Bed, words: &str) -> Vec<DriverEvent> {

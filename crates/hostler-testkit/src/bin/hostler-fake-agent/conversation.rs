@@ -321,7 +321,9 @@ impl Conversation {
     }
 
     pub(crate) fn delta(&mut self, text: &str) -> Result<()> {
-        std::thread::sleep(self.pause);
+        if !self.pause.is_zero() {
+            std::thread::sleep(self.pause);
+        }
         self.said.push_str(text);
         self.event(&json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}))
     }

@@ -169,9 +169,12 @@ impl Pump {
         let mut events = self.shared.mapper().on_message(message);
         for event in &mut events {
             // What the agent says about a failed request may quote the request.
-            if let DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) = event {
-                failure.message = failure.message.replace(self.bearer.expose_secret(), "[redacted]");
-            }
+            let told = match event {
+                DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) => &mut failure.message,
+                DriverEvent::CompactionFailed(reason) => reason,
+                _ => continue,
+            };
+            *told = told.replace(self.bearer.expose_secret(), "[redacted]");
         }
         events
     }

@@ -31,8 +31,8 @@ async fn the_driver_conforms_with_the_fake_agent() {
             spec
         }),
         answered: "hello".to_owned(),
-        calls: format!("after {} tools 1", calls.display()),
-        talks: format!("after {} deltas 2", talks.display()),
+        calls: format!("hold {} tools 1", calls.display()),
+        talks: format!("hold {} deltas 2", talks.display()),
         hangs: "hang".to_owned(),
         release: Box::new(move || {
             // The calling turn comes first.

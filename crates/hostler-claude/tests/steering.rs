@@ -36,7 +36,7 @@ async fn open(bed: &Bed) -> Opened {
 async fn begun(bed: &Bed, opened: &mut Opened, rest: &str) -> PathBuf {
     let file = bed.path("go");
     let _ = std::fs::remove_file(&file);
-    opened.connection.send(Prompt::new(format!("after {} {rest}", file.display()))).await.unwrap();
+    opened.connection.send(Prompt::new(format!("hold {} {rest}", file.display()))).await.unwrap();
     while !matches!(opened.events.recv().await.unwrap(), DriverEvent::TurnBegan(_)) {}
     file
 }

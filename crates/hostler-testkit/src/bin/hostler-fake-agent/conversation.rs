@@ -152,7 +152,7 @@ impl Conversation {
                 self.pause = pause;
                 return Ok(Flow::Goes);
             }
-            Step::After(file) => {
+            Step::Hold(file) => {
                 while !file.exists() {
                     std::thread::sleep(PAUSE);
                 }

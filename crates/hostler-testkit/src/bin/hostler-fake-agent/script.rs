@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One word of a prompt. `fork`, `stubborn`, `pause` and `after` are followed by further words; the others end the turn.
+/// One word of a prompt. `fork`, `stubborn`, `pause` and `hold` are followed by further words; the others end the turn.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
     /// `fork`: leave a child behind that called setsid, like the real agent's shell does.
@@ -12,8 +12,8 @@ pub(crate) enum Step {
     Stubborn,
     /// `pause MS`: from now on wait before every piece of an answer.
     Pause(Duration),
-    /// `after FILE`: go on when the file exists.
-    After(PathBuf),
+    /// `hold FILE`: go on when the file exists.
+    Hold(PathBuf),
     /// `garbage`: malformed lines, a huge line and unknown types between the words of the answer.
     Garbage,
     /// `die [CODE]`: exit in the middle of the answer.
@@ -80,7 +80,7 @@ pub(crate) fn steps(prompt: &str) -> Vec<Step> {
         "fork" => return prefix(Step::Fork),
         "stubborn" => return prefix(Step::Stubborn),
         "pause" => return argument(Step::Pause(milliseconds())),
-        "after" => return argument(Step::After(PathBuf::from(rest.split(' ').next().unwrap_or_default()))),
+        "hold" => return argument(Step::Hold(PathBuf::from(rest.split(' ').next().unwrap_or_default()))),
         "garbage" => Step::Garbage,
         "die" => Step::Die(number().and_then(|code| code.try_into().ok()).unwrap_or(1)),
         "hang" => Step::Hang,

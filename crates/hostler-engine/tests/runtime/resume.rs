@@ -104,3 +104,17 @@ async fn a_turn_whose_agent_never_came_up_is_tried_again() {
     assert_eq!(agent.prompt().await, "go");
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_message_is_sent_as_it_was_even_if_the_agent_spoke_for_the_turn_before_it_meanwhile() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+    rig.say(SESSION, "t2", "next").await;
+    listener.until("chat/turnStarted").await;
+    // The answer to the cancelled turn begins late.
+    says(&agent, 1, "old").await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    assert_eq!(agent.prompt().await, "next");
+    rig.engine.shutdown().await;
+}

@@ -246,8 +246,11 @@ fn finish(shared: &Shared, work: Work, result: Result<(), StoreError>) -> bool {
             shared.room.add_permits(count + work.saved_batches);
         }
         Err(error) => {
-            // Nothing after `before` was published: its numbers are free again.
-            inner.seq = work.before;
+            // Nothing after `before` was published: its numbers are free again. Without batches nobody had to wait, and
+            // what was published meanwhile keeps its numbers.
+            if !work.batches.is_empty() {
+                inner.seq = work.before;
+            }
             let later = std::mem::replace(&mut inner.unsaved, work.saved);
             inner.unsaved.extend(later);
             inner.unsaved_batches += work.saved_batches;

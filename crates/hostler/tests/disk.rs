@@ -40,6 +40,8 @@ while read -r order; do
     esac
     echo "$order"
 done
+# Whoever gave the orders is gone.
+kill -KILL "$host"
 "#;
 
 impl SmallDisk {
@@ -62,8 +64,7 @@ impl SmallDisk {
             .env("TOKEN", TOKEN)
             .current_dir(home.work())
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true);
+            .stdout(Stdio::piped());
         let mut shell = command.spawn().expect("`unshare` is needed, from util-linux");
         let mut answers = BufReader::new(shell.stdout.take().unwrap()).lines();
         let ready = tokio::time::timeout(PATIENCE, answers.next_line()).await.unwrap().unwrap();
@@ -117,7 +118,7 @@ async fn endure(breaks: &str, mends: &str, sentence: &str) {
         tokio::task::yield_now().await;
     };
     assert_eq!(chat.turns.len(), 2, "the turn's end was kept until it could be written");
-    assert_eq!(peer.ask(&other.chat, "after").await, "echo: after");
+    assert_eq!(peer.ask(&other.chat, "well again").await, "echo: well again");
     assert_eq!(disk.order("quit").await, "quit 0");
     disk.shell.wait().await.unwrap();
 }

@@ -128,6 +128,9 @@ impl Actor {
 
     /// The model answers, so the agent has the turn's message: it must not get it again.
     async fn delivered(&mut self) {
+        if !self.machine.is_answering() {
+            return;
+        }
         let Some(turn) = self.transcript.as_ref().map(|transcript| transcript.turn().to_owned()) else { return };
         if self.session.delivered.as_ref() != Some(&turn) {
             self.session.delivered = Some(turn.clone());

@@ -43,11 +43,14 @@ use crate::host::Host;
 use crate::hub::{NoticeKind, Subscriber};
 use crate::session::{Dispatch, Session};
 use crate::transcript::{Failure, Transcript};
-use crate::turn::{End, Input as TurnInput, TurnMachine};
+use crate::turn::{End, Input as TurnInput, TurnMachine, TurnPhase};
 use crate::{EngineError, config, restore, uri};
 
 /// How many requests may wait for one session.
 const MAILBOX: usize = 256;
+
+/// How often a session that stops tries to store the end of its turn, after the store has refused it.
+const LAST_TRIES: u32 = 3;
 
 /// Everything that can happen to a session.
 pub(crate) enum Input {
@@ -315,10 +318,16 @@ impl Actor {
         if self.summary_due {
             self.publish_summary().await;
         }
-        while self.agent.is_there() {
+        let mut tries = LAST_TRIES;
+        while self.agent.is_there() || (tries > 0 && matches!(self.machine.turn(), TurnPhase::Ending(_))) {
             let Some(done) = self.tasks.join_next().await else { break };
-            if let Ok(Input::Agent(news)) = done {
-                self.agent_news(news).await;
+            match done {
+                Ok(Input::Agent(news)) => self.agent_news(news).await,
+                Ok(Input::RetryEnd(turn, end)) => {
+                    tries = tries.saturating_sub(1);
+                    self.retry_end(turn, end).await;
+                }
+                _ => {}
             }
         }
         self.tasks.shutdown().await;

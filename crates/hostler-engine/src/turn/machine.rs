@@ -47,6 +47,13 @@ impl TurnMachine {
         self.agent
     }
 
+    /// Whether what the agent says now answers the turn's own message. It may be busy with something of its own first, or
+    /// still with a turn that is over.
+    pub fn is_answering(&self) -> bool {
+        let asked = matches!(self.turn, TurnPhase::Running { own, .. } if own || !self.unasked);
+        asked && self.agent == AgentPhase::Busy
+    }
+
     /// Whether messages wait until a person says something.
     pub fn is_paused(&self) -> bool {
         self.paused && self.head.is_some()

@@ -128,3 +128,17 @@ async fn what_was_told_and_not_answered_is_said_once_more() {
     assert_eq!(rig.starts.next().await.succeed().prompt().await, "Continue where you left off.");
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_message_is_sent_as_it_was_even_if_the_agent_spoke_for_the_turn_before_it_meanwhile() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+    rig.say(SESSION, "t2", "next").await;
+    listener.until("chat/turnStarted").await;
+    // The answer to the cancelled turn begins late.
+    says(&agent, 1, "old").await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    assert_eq!(agent.prompt().await, "next");
+    rig.engine.shutdown().await;
+}

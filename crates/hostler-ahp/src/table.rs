@@ -33,6 +33,8 @@ const CLIENT_ACTIONS: &[(&str, &[ChannelKind])] = &[
     ("session/activeClientSet", &[ChannelKind::Session]),
     ("session/activeClientRemoved", &[ChannelKind::Session]),
     ("session/configChanged", &[ChannelKind::Session]),
+    ("session/workingDirectorySet", &[ChannelKind::Session]),
+    ("session/workingDirectoryRemoved", &[ChannelKind::Session]),
     ("chat/turnStarted", &[ChannelKind::Chat]),
     ("chat/turnCancelled", &[ChannelKind::Chat]),
     ("chat/turnResume", &[ChannelKind::Chat]),

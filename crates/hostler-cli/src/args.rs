@@ -93,6 +93,7 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   idle                 seconds that an agent is kept after its last turn [default: 300]
   idle-max             seconds that it is kept at most, if work in the background or an open
                        question keeps it [default: 7200]
+  stall                seconds of silence after which a turn is shown as stalled [default: 120]
   max-agents           how many agents may live at a time; more turns wait [default: 16]
   warm                 open an agent when a client looks at a session, before its first message
                        [default: false]

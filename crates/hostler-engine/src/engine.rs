@@ -173,12 +173,12 @@ impl Engine {
         if !host.drivers.contains_key(&provider) {
             return Err(EngineError::ProviderNotFound(provider));
         }
-        let directory = host.directory(&wish.working_directories)?;
+        let directories = host.directories(&wish.working_directories)?;
         let config = self.resolve_config(Some(&provider), wish.config.as_ref())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
         let session_uri: Arc<str> = wish.uri.into();
         let mut session =
-            Session::provisional(Arc::clone(&session_uri), provider, &directory, Some(config), host.clock.now_text());
+            Session::provisional(Arc::clone(&session_uri), provider, directories, Some(config), host.clock.now_text());
         if let Some(client) = wish.active_client {
             host.hub.clients.take_part(&client.client_id);
             Arc::make_mut(&mut session.session).active_clients.push(client);

@@ -1,7 +1,7 @@
 //! What all actors share, and the registry of sessions.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +27,9 @@ use crate::session::Dispatch;
 
 /// How often the file of the rules is looked at while no call asks for it.
 const RULES_POLL: Duration = Duration::from_secs(1);
+
+/// How many directories a session can work in.
+pub(crate) const MAX_DIRECTORIES: usize = 16;
 
 /// What all actors share.
 pub(crate) struct Host {
@@ -166,24 +169,39 @@ impl Host {
         Ok(())
     }
 
-    /// The file URI of the directory that a session works in.
-    pub(crate) fn directory(&self, wanted: &[String]) -> Result<String, EngineError> {
-        let path = match wanted {
-            [] => self.default_directory.clone(),
-            [only] => Url::parse(only)
-                .ok()
-                .filter(|url| url.scheme() == "file")
-                .and_then(|url| url.to_file_path().ok())
-                .ok_or_else(|| EngineError::Invalid(format!("{only:?} is not a file URI")))?,
-            _ => return Err(EngineError::Invalid("a session can have one working directory only".to_owned())),
-        };
-        if !path.is_dir() {
-            return Err(EngineError::Invalid(format!("there is no directory {}", path.display())));
+    /// The file URIs of the directories that a session works in: the one it is at home in, then others that it may use.
+    pub(crate) fn directories(&self, wanted: &[String]) -> Result<Vec<String>, EngineError> {
+        if wanted.len() > MAX_DIRECTORIES {
+            return Err(EngineError::Invalid(format!("a session can have {MAX_DIRECTORIES} working directories")));
         }
-        Url::from_file_path(&path)
-            .map(String::from)
-            .map_err(|()| EngineError::Invalid(format!("{} is not an absolute path", path.display())))
+        let mut directories: Vec<String> = Vec::new();
+        for uri in wanted {
+            let uri = directory(uri)?;
+            if !directories.contains(&uri) {
+                directories.push(uri);
+            }
+        }
+        if directories.is_empty() {
+            directories.push(uri_of(&self.default_directory)?);
+        }
+        Ok(directories)
     }
+}
+
+/// A directory's URI, in the form that is kept.
+pub(crate) fn directory(uri: &str) -> Result<String, EngineError> {
+    let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
+    let path = path.ok_or_else(|| EngineError::Invalid(format!("{uri:?} is not a file URI")))?;
+    uri_of(&path)
+}
+
+fn uri_of(path: &Path) -> Result<String, EngineError> {
+    if !path.is_dir() {
+        return Err(EngineError::Invalid(format!("there is no directory {}", path.display())));
+    }
+    Url::from_file_path(path)
+        .map(String::from)
+        .map_err(|()| EngineError::Invalid(format!("{} is not an absolute path", path.display())))
 }
 
 impl Sessions {

@@ -6,7 +6,9 @@ use ahp::reducers::apply_action_to_root;
 use ahp_types::StateAction;
 use ahp_types::actions::RootAgentsChangedAction;
 use ahp_types::common::JsonObject;
-use ahp_types::state::{AgentInfo, RootConfigState, RootState, SessionModelInfo};
+use ahp_types::state::{
+    AgentCapabilities, AgentInfo, MultipleWorkingDirectoriesCapability, RootConfigState, RootState, SessionModelInfo,
+};
 use hostler_driver::Driver;
 use hostler_store::{Batch, Durability, Entry, JournalRow};
 use tokio::sync::Mutex;
@@ -143,7 +145,13 @@ fn agents<'a>(drivers: impl IntoIterator<Item = &'a Arc<dyn Driver>>, gateway: &
             models: models.collect(),
             protected_resources: None,
             customizations: None,
-            capabilities: None,
+            capabilities: Some(AgentCapabilities {
+                multiple_chats: None,
+                multiple_working_directories: Some(MultipleWorkingDirectoriesCapability {
+                    immutable_primary: Some(true),
+                    primary_replacement: None,
+                }),
+            }),
         }
     });
     agents.collect()

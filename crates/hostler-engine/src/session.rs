@@ -77,13 +77,12 @@ impl Session {
     pub(crate) fn provisional(
         session_uri: Arc<str>,
         provider: String,
-        directory: &str,
+        directories: Vec<String>,
         config: Option<SessionConfigState>,
         now: String,
     ) -> Self {
         let chat_uri: Arc<str> = uri::default_chat_uri(&session_uri).into();
         let status = SessionStatus::Idle.bits() | SessionStatus::IsRead.bits();
-        let directories = Some(vec![directory.to_owned()]);
         let summary = ChatSummary {
             resource: chat_uri.to_string(),
             title: String::new(),
@@ -125,7 +124,7 @@ impl Session {
             activity: None,
             origin: None,
             project: None,
-            working_directories: directories,
+            working_directories: Some(directories),
             annotations: None,
             lifecycle: SessionLifecycle::Creating,
             creation_error: None,

@@ -32,7 +32,7 @@ fn uri(number: usize) -> String {
 /// A host with so many seats whose time the test moves.
 async fn fleet(caps: Caps, warm: bool) -> (Rig, ManualClock) {
     let clock = ManualClock::new();
-    let fleet = FleetConfig { idle: IDLE, idle_max: IDLE_MAX, caps, warm };
+    let fleet = FleetConfig { idle: IDLE, idle_max: IDLE_MAX, stall: Duration::ZERO, caps, warm };
     let options = Options { clock: Arc::new(clock.clone()), fleet, ..Options::default() };
     (Rig::start_with(options).await, clock)
 }

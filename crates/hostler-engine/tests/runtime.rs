@@ -6,6 +6,8 @@ mod common;
 mod policy;
 #[path = "runtime/queue.rs"]
 mod queue;
+#[path = "runtime/races.rs"]
+mod races;
 #[path = "runtime/resume.rs"]
 mod resume;
 #[path = "runtime/steer.rs"]

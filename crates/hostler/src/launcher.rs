@@ -136,6 +136,7 @@ fn fleet(options: &FleetOptions) -> FleetConfig {
     FleetConfig {
         idle,
         idle_max: options.idle_max.unwrap_or(usual.idle_max).max(idle),
+        stall: options.stall.unwrap_or(usual.stall),
         caps: Caps { live, warm: options.max_warm.unwrap_or(usual.caps.warm).min(live) },
         warm: options.warm,
     }

@@ -110,6 +110,8 @@ pub struct FleetOptions {
     pub idle: Option<Duration>,
     /// How long at most, if work in the background or an open question keeps it.
     pub idle_max: Option<Duration>,
+    /// How long an agent that works may say nothing before its turn is shown as stalled.
+    pub stall: Option<Duration>,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Option<Duration>,
     /// How long a client may be away before it is no longer part of its sessions.

@@ -117,6 +117,7 @@ pub(crate) enum Key {
     HandshakeTimeout,
     Idle,
     IdleMax,
+    Stall,
     InterruptGrace,
     Absence,
     MaxAgents,
@@ -161,7 +162,7 @@ const SECONDS: &str = "a number of seconds above 0";
 const COUNT: &str = "a whole number";
 
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 34] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 35] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -175,6 +176,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 34] = [
     (Key::HandshakeTimeout, "handshake-timeout", Kind::Seconds),
     (Key::Idle, "idle", Kind::Seconds),
     (Key::IdleMax, "idle-max", Kind::Seconds),
+    (Key::Stall, "stall", Kind::Seconds),
     (Key::InterruptGrace, "interrupt-grace", Kind::Seconds),
     (Key::Absence, "absence", Kind::Seconds),
     (Key::MaxAgents, "max-agents", Kind::Count),
@@ -199,7 +201,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 34] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 25] = [
+const NEEDS_RESTART: [Key; 26] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -210,6 +212,7 @@ const NEEDS_RESTART: [Key; 25] = [
     Key::HandshakeTimeout,
     Key::Idle,
     Key::IdleMax,
+    Key::Stall,
     Key::InterruptGrace,
     Key::Absence,
     Key::MaxAgents,

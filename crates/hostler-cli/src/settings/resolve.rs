@@ -155,6 +155,7 @@ impl Layers {
         let fleet = FleetOptions {
             idle: self.text(Key::Idle, parse_seconds)?,
             idle_max: self.text(Key::IdleMax, parse_seconds)?,
+            stall: self.text(Key::Stall, parse_seconds)?,
             interrupt_grace: self.text(Key::InterruptGrace, parse_seconds)?,
             absence: self.text(Key::Absence, parse_seconds)?,
             max_agents: self.text(Key::MaxAgents, parse_above_zero)?,

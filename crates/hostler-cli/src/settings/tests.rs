@@ -116,6 +116,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
     let file = "
         idle = 60
         idle-max = 600
+        stall = 30
         interrupt-grace = 0.5
         absence = 10
         max-agents = 4
@@ -124,7 +125,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
     ";
     let fleet = check(&[], &[("HOSTLER_MAX_WARM", "1")], file).unwrap().fleet;
     let seconds = |seconds| Some(Duration::from_secs_f64(seconds));
-    assert_eq!((fleet.idle, fleet.idle_max), (seconds(60.0), seconds(600.0)));
+    assert_eq!((fleet.idle, fleet.idle_max, fleet.stall), (seconds(60.0), seconds(600.0), seconds(30.0)));
     assert_eq!((fleet.interrupt_grace, fleet.absence), (seconds(0.5), seconds(10.0)));
     assert_eq!((fleet.max_agents, fleet.max_warm, fleet.warm), (Some(4), Some(1), true));
     assert_eq!(fleet.max_queue, Some(7));

@@ -13,6 +13,7 @@ use super::Actor;
 use super::change::Change;
 use super::queue::check_message;
 use crate::clock::ClockExt as _;
+use crate::host::{MAX_DIRECTORIES, directory};
 use crate::session::Dispatch;
 use crate::transcript::Output;
 use crate::turn::{Input as TurnInput, TurnPhase};
@@ -99,6 +100,25 @@ impl Actor {
                 if !self.is_chat(dispatch) =>
             {
                 Ok(())
+            }
+            StateAction::SessionWorkingDirectorySet(action) if !self.is_chat(dispatch) => {
+                let known = self.session.session.working_directories.as_deref().unwrap_or_default();
+                let uri = directory(&action.directory).map_err(|error| error.to_string())?;
+                if uri != action.directory {
+                    return Err(format!("the directory must be named as {uri:?}"));
+                }
+                if !known.contains(&uri) && known.len() >= MAX_DIRECTORIES {
+                    return Err(format!("a session can have {MAX_DIRECTORIES} working directories"));
+                }
+                Ok(())
+            }
+            StateAction::SessionWorkingDirectoryRemoved(action) if !self.is_chat(dispatch) => {
+                let known = self.session.session.working_directories.as_deref().unwrap_or_default();
+                match known.iter().position(|uri| *uri == action.directory) {
+                    Some(0) => Err("the session's first directory stays".to_owned()),
+                    Some(_) => Ok(()),
+                    None => Err("that directory is not one of the session's".to_owned()),
+                }
             }
             StateAction::SessionActiveClientRemoved(action) if !self.is_chat(dispatch) => {
                 let there = self.session.session.active_clients.iter().any(|a| a.client_id == action.client_id);

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 
 use super::{Actor, Input};
 use crate::fleet::{FleetConfig, Seat, Use};
-use crate::transcript::{Failure, activity};
+use crate::transcript::{Failure, Output, activity};
 use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
 
 /// Why an agent's rest may be over.
@@ -33,6 +33,10 @@ pub(super) struct Rest {
     /// Since when it has been where it stands.
     since: Duration,
     standing: Option<Standing>,
+    /// When it was heard of last, or a person last did something.
+    heard: Duration,
+    /// Its turn is shown as stalled.
+    stalled: bool,
     /// When the window is over, by the host's clock, and the wait for it (never locked: it only makes the actor `Sync`).
     window: Option<(Duration, Mutex<BoxFuture<'static, ()>>)>,
 }
@@ -123,8 +127,14 @@ impl Actor {
         if has_worked || standing == Standing::Working {
             self.rest.worked = now;
         }
-        let FleetConfig { idle, idle_max, .. } = self.host.fleet.config;
+        if moved || before != Some(standing) {
+            (self.rest.heard, self.rest.stalled) = (now, false);
+        }
+        let FleetConfig { idle, idle_max, stall, .. } = self.host.fleet.config;
         let due = match standing {
+            Standing::Working if self.machine.agent() == AgentPhase::Busy && !self.rest.stalled && !stall.is_zero() => {
+                self.rest.heard.saturating_add(stall)
+            }
             // When work in the background is over the agent has something to say about it: it is given the time.
             Standing::Idle => (self.rest.since + idle).min(self.rest.worked + idle_max.max(idle)),
             Standing::Warm => self.rest.since + idle,
@@ -167,9 +177,21 @@ impl Actor {
                 };
                 self.drive(TurnInput::Distrusted(failure)).await;
             }
-            (_, Standing::Absent | Standing::Leaving | Standing::Working)
+            (RestOver::Window, Standing::Working) => self.show_stall().await,
+            (_, Standing::Absent | Standing::Leaving)
+            | (RestOver::Seat, Standing::Working)
             | (RestOver::Seat, Standing::Asking | Standing::Background) => {}
         }
+    }
+
+    /// The agent works, or says that it does, and nothing is heard of it.
+    async fn show_stall(&mut self) {
+        self.rest.stalled = true;
+        let mut output = Output::default();
+        if let Some(transcript) = self.transcript.as_mut() {
+            transcript.stall(&spoken(self.host.fleet.config.stall), &mut output);
+        }
+        self.flush(&mut output).await;
     }
 
     /// Somebody looks at the session: an agent may be opened before there is a message for it.

@@ -22,6 +22,8 @@ pub struct FleetConfig {
     pub idle: Duration,
     /// How long at most, if work in the background or an open question keeps it.
     pub idle_max: Duration,
+    /// How long an agent that works may say nothing before its turn is shown as stalled; zero: for ever.
+    pub stall: Duration,
     /// How many agents there may be.
     pub caps: Caps,
     /// Whether an agent is opened when a client looks at a session, before there is a message for it.
@@ -31,7 +33,7 @@ pub struct FleetConfig {
 impl Default for FleetConfig {
     fn default() -> Self {
         let (idle, idle_max) = (Duration::from_secs(5 * 60), Duration::from_secs(2 * 60 * 60));
-        Self { idle, idle_max, caps: Caps::default(), warm: false }
+        Self { idle, idle_max, stall: Duration::from_secs(2 * 60), caps: Caps::default(), warm: false }
     }
 }
 

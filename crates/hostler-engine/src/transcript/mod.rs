@@ -160,6 +160,15 @@ impl Transcript {
         }
     }
 
+    /// Nothing was heard for this long. The next thing that is heard takes it back.
+    pub(crate) fn stall(&mut self, time: &str, out: &mut Output) {
+        // One that waits for a limit says so already.
+        if !self.held {
+            self.activity = true;
+            out.push(activity(Some(format!("Stalled: nothing was heard from the agent for {time}"))));
+        }
+    }
+
     /// Something that a person should know stands in the turn.
     pub(crate) fn notice(&mut self, text: String, out: &mut Output) {
         self.made += 1;

@@ -81,3 +81,32 @@ async fn background_work_is_listed_stopped_one_by_one_and_gone_with_its_agent() 
     assert_eq!(listener.chat.as_ref().unwrap().background_work.iter().flatten().count(), 0);
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn directories_beside_the_first_are_given_to_the_next_agent() {
+    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let more = tempfile::tempdir().unwrap();
+    let uri = url::Url::from_file_path(more.path()).unwrap().to_string();
+    let first = listener.session.as_ref().unwrap().working_directories.clone().unwrap()[0].clone();
+    for (action, directory, refusal) in [
+        ("Set", "file:///does/not/exist", "there is no directory"),
+        ("Set", "https://example.com/", "\"https://example.com/\" is not a file URI"),
+        ("Removed", first.as_str(), "the session's first directory stays"),
+        ("Removed", uri.as_str(), "that directory is not one of the session's"),
+    ] {
+        let action = json!({"type": format!("session/workingDirectory{action}"), "directory": directory});
+        rig.engine.dispatch(wish(SESSION, 0, action.clone(), None)).await;
+        listener.until(&format!("{} rejected: {refusal}", action["type"].as_str().unwrap())).await;
+    }
+    let action = json!({"type": "session/workingDirectorySet", "directory": uri});
+    rig.engine.dispatch(wish(SESSION, 0, action, None)).await;
+    listener.until("session/workingDirectorySet").await;
+    agent.answer(1, "x", "y").await;
+    listener.until("chat/turnComplete").await;
+    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(agent.closed().await, CloseMode::Graceful, "never under a running turn");
+    let start = rig.starts.next().await;
+    assert_eq!(start.spec.more_directories, [more.path()]);
+    assert_eq!(start.succeed().prompt().await, "next");
+    rig.engine.shutdown().await;
+}

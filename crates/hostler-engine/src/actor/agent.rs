@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, Opened, Prompt, RequestId,
-    StderrTail,
+    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened, Prompt,
+    RequestId, StderrTail,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -12,9 +12,11 @@ use uuid::Uuid;
 
 use super::policy::Facts;
 use super::rest::Rest;
-use super::warm::{SpawnFacts, Start};
+use super::warm::SpawnFacts;
 use super::{Actor, Input, resume};
+use crate::config;
 use crate::fleet::{Place, Seat, Waiting};
+use crate::gate::SessionGate;
 use crate::port::{AgentStatus, Lease};
 use crate::transcript::{Failure, activity};
 use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
@@ -146,16 +148,8 @@ impl Agent {
         }
     }
 
-    /// Whether the agent was opened ahead and nobody has had a message for it.
-    pub(super) fn is_warm(&self) -> bool {
-        match &self.state {
-            AgentState::Opening { warm, .. } | AgentState::Live(Live { warm, .. }) => warm.is_some(),
-            _ => false,
-        }
-    }
-
-    /// What a warm agent was opened with.
-    pub(super) fn warm_facts(&self) -> Option<&SpawnFacts> {
+    /// What the agent was opened with, if it was opened ahead and nobody has had a message for it.
+    pub(super) fn warm(&self) -> Option<&SpawnFacts> {
         match &self.state {
             AgentState::Opening { warm, .. } | AgentState::Live(Live { warm, .. }) => warm.as_ref(),
             _ => None,
@@ -190,7 +184,7 @@ impl Actor {
             // It is opened ahead, on a seat that was free.
             return self.start_agent().await;
         }
-        // The process before this one is gone with all that it did, and its seat is whose turn it is.
+        // The process before this one is gone, and its seat is whose turn it is.
         self.rest = Rest::default();
         match self.host.fleet.ask() {
             Place::Now(seat) => {
@@ -245,10 +239,24 @@ impl Actor {
             self.tasks.spawn(async move { Input::Agent(AgentNews::Opened { attempt, result }) });
             return;
         };
-        let Start { spec, facts, lease } = self.start_spec(&*driver);
-        let permission_mode = spec.permission_mode.clone();
-        let warm = (*self.machine.turn() == TurnPhase::None).then(|| SpawnFacts::of(&spec, &*driver));
-        let (ahead, name) = (warm.is_some(), driver.describe().display_name);
+        let info = driver.describe();
+        let facts = self.wanted_facts(&self.usual_model(&info.default_model));
+        let warm = (*self.machine.turn() == TurnPhase::None).then(|| self.spawn_facts(&*driver));
+        let ahead = warm.is_some();
+        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
+        let permission_mode = config::agent_mode(self.wanted_mode()).to_owned();
+        let spec = OpenSpec {
+            conversation: self.session.conversation_start(),
+            working_directory: self.session.working_directory().unwrap_or_default(),
+            model: lease.model.clone(),
+            web_search: lease.web_search,
+            permission_mode: permission_mode.clone(),
+            effort: facts.effort.clone(),
+            thinking_budget: facts.thinking_budget,
+            more_directories: facts.more_directories.clone(),
+            endpoint: lease.endpoint.clone(),
+            gatekeeper: Arc::<SessionGate>::clone(&self.gate),
+        };
         let cancel = CancellationToken::new();
         let cancelled = cancel.clone();
         self.tasks.spawn(async move {
@@ -263,7 +271,7 @@ impl Actor {
         if ahead {
             return;
         }
-        self.flush(&mut activity(Some(format!("Starting {name}"))).into()).await;
+        self.flush(&mut activity(Some(format!("Starting {}", info.display_name))).into()).await;
     }
 
     pub(super) fn send_prompt(&mut self, turn: String) {

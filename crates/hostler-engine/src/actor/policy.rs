@@ -1,6 +1,7 @@
 //! How an agent works: facts that are given at its start, told while it lives, or make it start anew.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hostler_driver::{ConnectionError, PolicyChange};
@@ -8,6 +9,7 @@ use url::Url;
 
 use super::agent::AgentNews;
 use super::{Actor, Input};
+use crate::clock::ClockExt as _;
 use crate::config;
 use crate::turn::{Input as TurnInput, Need};
 
@@ -71,6 +73,7 @@ impl Actor {
             changes.push(PolicyChange::ThinkingBudget(wanted.thinking_budget));
         }
         let Some((connection, attempt)) = self.agent.connection() else { return };
+        let clock = Arc::clone(&self.host.clock);
         self.tasks.spawn(async move {
             let telling = async {
                 for change in changes {
@@ -78,8 +81,8 @@ impl Actor {
                 }
                 Ok(())
             };
-            let told = tokio::time::timeout(PATIENCE, telling).await;
-            let result = told.unwrap_or_else(|_| Err(ConnectionError::Refused("it did not answer".to_owned())));
+            let told = clock.timeout(PATIENCE, telling).await;
+            let result = told.unwrap_or_else(|| Err(ConnectionError::Refused("it did not answer".to_owned())));
             Input::Agent(AgentNews::Adapted { attempt, facts: wanted, result })
         });
     }

@@ -91,7 +91,7 @@ impl Actor {
         match (self.machine.agent(), self.machine.turn()) {
             (AgentPhase::Absent, _) => Standing::Absent,
             (AgentPhase::Closing, _) => Standing::Leaving,
-            (AgentPhase::Idle | AgentPhase::Opening, TurnPhase::None) if self.agent.is_warm() => Standing::Warm,
+            (AgentPhase::Idle | AgentPhase::Opening, TurnPhase::None) if self.agent.warm().is_some() => Standing::Warm,
             (AgentPhase::Idle, TurnPhase::None) if !self.beside.is_empty() => Standing::Background,
             (AgentPhase::Idle, TurnPhase::None) => Standing::Idle,
             (AgentPhase::Busy, TurnPhase::Running { .. }) if !self.desk.is_empty() => Standing::Asking,

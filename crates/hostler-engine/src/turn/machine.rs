@@ -120,7 +120,7 @@ impl TurnMachine {
                 _ => Vec::new(),
             },
             Input::Prepare => match (&self.turn, self.agent) {
-                (TurnPhase::None, AgentPhase::Absent) => {
+                (TurnPhase::None, AgentPhase::Absent) if !self.starting => {
                     self.agent = AgentPhase::Opening;
                     vec![Effect::Open]
                 }
@@ -150,7 +150,7 @@ impl TurnMachine {
         match (self.agent, need) {
             (AgentPhase::Idle, Need::Reopen) => self.close(Effect::CloseGracefully),
             // It was opened ahead, for another message than this one.
-            (AgentPhase::Opening, Need::Reopen) => self.close(Effect::Close),
+            (AgentPhase::Opening, Need::Reopen | Need::Adapt) => self.close(Effect::Close),
             (AgentPhase::Idle, Need::Adapt) => {
                 self.agent = AgentPhase::Adapting;
                 vec![Effect::Adapt]

@@ -51,6 +51,27 @@ async fn an_agent_is_closed_after_its_window_and_the_next_message_resumes() {
 }
 
 #[tokio::test]
+async fn a_message_that_names_no_model_goes_on_with_the_one_before_although_the_agent_was_closed() {
+    let (mut rig, clock) = fleet(seats(1), false).await;
+    let (mut listener, agent) = begin(&mut rig, 1).await;
+    finish(1, &mut listener, &agent).await;
+    super::say_with_model(&rig, 1, "t2", "hi", "other-model").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "hi");
+    finish(1, &mut listener, &agent).await;
+    clock.somebody_sleeps(IDLE).await;
+    clock.advance(IDLE);
+    agent.closed().await;
+    rig.say(&uri(1), "t3", "back").await;
+    let start = rig.starts.next().await;
+    assert_eq!(start.spec.model, "other-model", "as it would have been if the agent had stayed");
+    let mut agent = start.succeed();
+    assert_eq!(agent.prompt().await, "back");
+    finish(1, &mut listener, &agent).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_message_that_meets_the_close_is_held_and_answered_by_the_next_agent() {
     let (mut rig, clock) = fleet(seats(1), false).await;
     let (mut listener, agent) = begin(&mut rig, 1).await;

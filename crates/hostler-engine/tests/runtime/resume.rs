@@ -1,5 +1,8 @@
 use ahp_types::state::{ResponsePart, TurnState};
-use hostler_driver::{ConversationStart, DriverEvent, PartId, PartKind, ResumeToken, TurnOutcome};
+use hostler_driver::{
+    ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, PartId, PartKind, ResumeToken, TurnFailure,
+    TurnOutcome,
+};
 use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::json;
 
@@ -126,5 +129,21 @@ async fn what_was_told_and_not_answered_is_said_once_more() {
     listener.until("chat/error agentExited").await;
     resume(&rig, "t1").await;
     assert_eq!(rig.starts.next().await.succeed().prompt().await, "Continue where you left off.");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_lost_its_directory_takes_no_other_message() {
+    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let failure = TurnFailure {
+        category: ApiErrorCategory::WorkingDirectory,
+        message: "Path \"/p\" does not exist".to_owned(),
+        status: None,
+    };
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Failed(failure))).await;
+    listener.until("chat/error workingDirectoryMissing").await;
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(rig.starts.next().await.succeed().prompt().await, "next");
     rig.engine.shutdown().await;
 }

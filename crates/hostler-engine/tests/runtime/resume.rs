@@ -121,7 +121,7 @@ async fn what_was_told_and_not_answered_is_said_once_more() {
     listener.until("chat/error agentExited").await;
     resume(&rig, "t1").await;
     let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.prompt().await, "Continue where you left off. What I said last:\n\n/in blue");
+    assert_eq!(agent.prompt().await, "Continue where you left off.\n\nWhat I said last:\n\n/in blue");
     // Once it goes on, the words are old.
     says(&agent, 1, "in blue").await;
     listener.until("chat/delta").await;

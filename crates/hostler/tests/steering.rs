@@ -183,7 +183,6 @@ async fn words_said_while_a_sub_agent_works_are_for_the_agent_itself() {
     }
 }
 
-/// After a stop the words are kept like everything that waits; those that were told are part of the stopped turn.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_keeps_words_that_nobody_heard() {
     for build in BUILDS {
@@ -203,6 +202,27 @@ async fn a_stop_keeps_words_that_nobody_heard() {
         let asked: Vec<_> = turns(&chat).into_iter().map(|(_, answer)| answer).collect();
         assert_eq!(asked, ["[Bash]", "go on", "kept"], "{build}");
         nothing_waits(&chat);
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_were_told_before_a_stop_are_shown_in_the_stopped_turn() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        let gate = bench.gate("look");
+        let turn = bench.peer.say(&bench.uris.chat, &format!("!tool Bash {}\n!say over", gate.call())).await;
+        bench.pend("steering", "s", WORDS).await;
+        gate.reached().await;
+        bench.peer.cancel(&bench.uris.chat, &turn).await;
+        bench.until("chat/pendingMessageRemoved").await.unwrap();
+        assert_eq!(bench.peer.ask(&bench.uris.chat, "!say go on").await, "go on", "{build}");
+        let chat = bench.chat().await;
+        let asked: Vec<_> = turns(&chat).into_iter().map(|(_, answer)| answer).collect();
+        let told = format!("[Bash] You said, while the agent was working: {WORDS}");
+        assert_eq!(asked, [told.as_str(), "go on"], "{build}");
+        nothing_waits(&chat);
+        assert_eq!(bench.heard(WORDS), [0, 1], "{build}: the model knows them");
         bench.stop().await;
     }
 }

@@ -1,6 +1,6 @@
 //! The agent speaks: its events become what clients see.
 
-use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnCause, TurnFailure};
+use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnCause, TurnFailure, TurnOutcome};
 use hostler_store::{AuditEntry, Durability};
 
 use super::Actor;
@@ -11,6 +11,11 @@ use crate::turn::{Effect, Input as TurnInput};
 
 /// How many events that are waiting already are looked at together.
 const MERGE: usize = 256;
+
+/// Whether an agent has lost its directory. What comes back by that name is another one, in which another agent works.
+fn is_lost(outcome: &TurnOutcome) -> bool {
+    matches!(outcome, TurnOutcome::Failed(failure) if failure.category == ApiErrorCategory::WorkingDirectory)
+}
 
 impl Actor {
     /// Handles an event and whatever is waiting behind it. Nothing waits in order to be merged.
@@ -51,8 +56,12 @@ impl Actor {
                 }
                 DriverEvent::TurnEnded(outcome) => {
                     self.flush(&mut actions).await;
+                    let lost = is_lost(&outcome);
                     self.drive(TurnInput::Ended(outcome)).await;
                     self.hand_steer();
+                    if lost {
+                        self.drive(TurnInput::Retire).await;
+                    }
                 }
                 DriverEvent::Retrying { category: ApiErrorCategory::Auth, status, .. } => {
                     self.flush(&mut actions).await;

@@ -19,7 +19,7 @@ const GO_ON: &str = "Continue where you left off.";
 pub(super) fn prompt(parts: &[ResponsePart]) -> String {
     match said_last(parts) {
         // Not in front: words that begin with a slash would become a command.
-        Some(words) => format!("{GO_ON} What I said last:\n\n{words}"),
+        Some(words) => format!("{GO_ON}\n\nWhat I said last:\n\n{words}"),
         None => GO_ON.to_owned(),
     }
 }

@@ -1,5 +1,8 @@
 use ahp_types::state::{ResponsePart, TurnState};
-use hostler_driver::{ConversationStart, DriverEvent, PartId, PartKind, ResumeToken, TurnOutcome};
+use hostler_driver::{
+    ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, PartId, PartKind, ResumeToken, TurnFailure,
+    TurnOutcome,
+};
 use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::json;
 
@@ -118,7 +121,7 @@ async fn what_was_told_and_not_answered_is_said_once_more() {
     listener.until("chat/error agentExited").await;
     resume(&rig, "t1").await;
     let mut agent = rig.starts.next().await.succeed();
-    assert_eq!(agent.prompt().await, "Continue where you left off. What I said last:\n\n/in blue");
+    assert_eq!(agent.prompt().await, "Continue where you left off.\n\nWhat I said last:\n\n/in blue");
     // Once it goes on, the words are old.
     says(&agent, 1, "in blue").await;
     listener.until("chat/delta").await;
@@ -140,5 +143,21 @@ async fn a_message_is_sent_as_it_was_even_if_the_agent_spoke_for_the_turn_before
     says(&agent, 1, "old").await;
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
     assert_eq!(agent.prompt().await, "next");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_lost_its_directory_takes_no_other_message() {
+    let (mut rig, mut listener, agent) = Rig::asked().await;
+    let failure = TurnFailure {
+        category: ApiErrorCategory::WorkingDirectory,
+        message: "Path \"/p\" does not exist".to_owned(),
+        status: None,
+    };
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Failed(failure))).await;
+    listener.until("chat/error workingDirectoryMissing").await;
+    assert_eq!(agent.closed().await, CloseMode::Graceful);
+    rig.say(SESSION, "t2", "next").await;
+    assert_eq!(rig.starts.next().await.succeed().prompt().await, "next");
     rig.engine.shutdown().await;
 }

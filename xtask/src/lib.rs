@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that people run in a terminal")]
 
 pub mod bench;
+pub mod chaos;
 pub mod demo;
 pub mod fuzz;
 mod leaks;

@@ -49,6 +49,11 @@ impl Raw {
         self.socket.send(Message::Text(text.into())).await.expect("the connection is open");
     }
 
+    /// Sends a frame, if somebody is still there to take it.
+    pub async fn try_send(&mut self, text: String) -> bool {
+        self.socket.send(Message::Text(text.into())).await.is_ok()
+    }
+
     /// The next message; `None` when the host has hung up.
     pub async fn receive(&mut self) -> Option<Value> {
         loop {

@@ -5,7 +5,7 @@
 
 use ahp_types::actions::{
     ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
-    ChatTurnCompleteAction, ChatTurnStartedAction,
+    ChatTurnCancelledAction, ChatTurnCompleteAction, ChatTurnStartedAction,
 };
 use ahp_types::common::JsonObject;
 use ahp_types::state::{Message, PendingMessage, PendingMessageKind, ResponsePart, SystemNotificationResponsePart};
@@ -20,7 +20,7 @@ use super::dispatch::Refusal;
 use crate::clock::ClockExt as _;
 use crate::record::Record;
 use crate::session::Dispatch;
-use crate::transcript::Failure;
+use crate::transcript::{Failure, Output, Transcript};
 use crate::turn::{AgentPhase, Effect, Input as TurnInput, TurnPhase};
 
 /// How a turn shows what the agent was told and did not answer any more.
@@ -107,17 +107,40 @@ impl Actor {
     /// The agent was told. Written down at once: it must not hear it again after a restart.
     pub(super) async fn steer_injected(&mut self, id: SteerId) {
         self.handed.take_if(|handed| *handed == id.0);
-        if self.session.steering().is_none_or(|(message, _)| message.id != id.0) {
-            return;
-        }
+        let Some((message, _)) = self.session.steering().filter(|(message, _)| message.id == id.0) else { return };
         if !self.is_foldable() {
-            // The turn is over; the agent will remember it all the same.
-            return self.settle_slot(vec![removed(id.0)]).await;
+            let message = message.clone();
+            return self.told_too_late(message).await;
         }
         self.session.injected = Some(id.0.clone());
         if let Err(error) = self.commit(Change::default().record(Record::Injected { message: id.0 })).await {
             tracing::error!(session = &*self.session.uri, %error, "a receipt could not be stored");
         }
+    }
+
+    /// The turn is over; the agent remembers it all the same, and so must the transcript.
+    async fn told_too_late(&mut self, PendingMessage { id, message }: PendingMessage) {
+        let mut output = Output::default();
+        let change = if let (Some(_), Some(transcript)) = (&self.session.chat.active_turn, self.transcript.as_mut()) {
+            transcript.notice(you_said(&message), &mut output);
+            Change::default().output(output).chat(removed(id))
+        } else {
+            let turn_id = Uuid::new_v4().to_string();
+            Transcript::new(turn_id.clone())
+                .notice("The agent was told this in the moment in which its turn was ended.".to_owned(), &mut output);
+            let started = ChatTurnStartedAction {
+                turn_id: turn_id.clone(),
+                started_at: self.host.clock.now_text(),
+                message,
+                queued_message_id: Some(id),
+                meta: None,
+            };
+            let ended = ChatTurnCancelledAction { turn_id, duration: 0, meta: None };
+            let change = Change::default().chat(StateAction::ChatTurnStarted(started)).output(output);
+            change.chat(StateAction::ChatTurnCancelled(ended))
+        };
+        self.settle_slot(change).await;
+        self.project().await;
     }
 
     /// The agent's work ended before it could be told.
@@ -141,12 +164,11 @@ impl Actor {
     async fn requeue_slot(&mut self) {
         if let Some((message, false)) = self.session.steering() {
             let actions = self.first_of_the_queue(message);
-            self.settle_slot(actions).await;
+            self.settle_slot(actions.into_iter().fold(Change::default(), Change::chat)).await;
         }
     }
 
-    async fn settle_slot(&mut self, actions: Vec<StateAction>) {
-        let change = actions.into_iter().fold(Change::default(), Change::chat);
+    async fn settle_slot(&mut self, change: Change) {
         if let Err(error) = self.commit(change).await {
             tracing::error!(session = &*self.session.uri, %error, "a steering message stays where it is");
             return;
@@ -211,10 +233,9 @@ impl Actor {
     pub(super) fn empty_slot(&mut self) -> SlotAtEnd {
         let taken = self.take_held_back();
         match self.session.steering() {
-            Some((message, true)) => SlotAtEnd {
-                told: Some(format!("{TOLD}{}", message.message.text)),
-                after: vec![removed(message.id.clone())],
-            },
+            Some((message, true)) => {
+                SlotAtEnd { told: Some(you_said(&message.message)), after: vec![removed(message.id.clone())] }
+            }
             Some((message, false)) if taken => SlotAtEnd { told: None, after: self.first_of_the_queue(message) },
             _ => SlotAtEnd::default(),
         }
@@ -236,6 +257,10 @@ pub(super) fn said_last(parts: &[ResponsePart]) -> Option<&str> {
 
 fn steer(id: &str, message: &Message) -> Steer {
     Steer { id: SteerId(id.to_owned()), text: Prompt::new(message.text.clone()) }
+}
+
+fn you_said(message: &Message) -> String {
+    format!("{TOLD}{}", message.text)
 }
 
 fn removed(id: String) -> StateAction {

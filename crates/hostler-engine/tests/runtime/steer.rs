@@ -238,3 +238,21 @@ async fn neither_an_agents_death_nor_the_hosts_loses_or_doubles_it() {
         rig.engine.shutdown().await;
     }
 }
+
+#[tokio::test]
+async fn what_the_agent_was_told_in_the_moment_of_a_cancel_stays_in_the_transcript() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    call(&agent, "c1").await;
+    rig.steer("s", "in blue, please").await;
+    let id = agent.steered().await.id;
+    // The agent is told, and the cancel overtakes the news of it.
+    agent.take_steer().unwrap();
+    rig.cancel(SESSION, "t1").await;
+    listener.until("chat/turnCancelled").await;
+    agent.emit(DriverEvent::SteerInjected(id)).await;
+    listener.until("chat/turnCancelled").await;
+    assert_eq!((listener.said(), listener.steering()), (vec!["hi".to_owned(), "in blue, please".to_owned()], None));
+    let rig = rig.restart().await;
+    assert_eq!(rig.listen(SESSION).await.said(), ["hi", "in blue, please"]);
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,104 @@
+//! Faults at random moments of random work. Whatever happens: no acknowledged message is lost or doubled, the
+//! transcript reads in order, at most 100 ms of what was streamed is missing, no process is left, and the next message
+//! works. `cargo xtask chaos` runs very many of them; a few with known seeds run among the tests.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, reason = "tests may panic")]
+
+#[path = "chaos/client.rs"]
+mod client;
+mod common;
+#[path = "chaos/faults.rs"]
+mod faults;
+#[path = "chaos/place.rs"]
+mod place;
+#[path = "chaos/plan.rs"]
+mod plan;
+#[path = "chaos/run.rs"]
+mod run;
+#[path = "chaos/slow.rs"]
+mod slow;
+#[path = "comings/watchdog.rs"]
+mod watchdog;
+#[path = "chaos/witness.rs"]
+mod witness;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plan::{Agent, Fault, Plan};
+use run::Count;
+use tokio::task::JoinSet;
+use watchdog::Watchdog;
+
+/// The longest that a run may take, on a machine that has much else to do.
+const LONGEST: Duration = Duration::from_secs(240);
+
+/// Makes runs with these seeds, some at a time; prints the counts and fails with the seeds of the runs that failed.
+async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
+    let watchdog = Arc::new(Watchdog::start());
+    let mut counts: BTreeMap<Fault, Count> = BTreeMap::new();
+    let mut failed = Vec::new();
+    let mut seeds = seeds.peekable();
+    let mut running = JoinSet::new();
+    while seeds.peek().is_some() || !running.is_empty() {
+        if running.len() < at_a_time
+            && let Some((seed, agent)) = seeds.next()
+        {
+            let plan = Plan::of(seed, agent);
+            let fault = plan.fault;
+            let shown = format!("{plan:?}");
+            let run = tokio::spawn(tokio::time::timeout(LONGEST, run::run(plan, Arc::clone(&watchdog))));
+            running.spawn(async move { (seed, agent, fault, shown, run.await) });
+            continue;
+        }
+        let Some(ended) = running.join_next().await else { break };
+        let (seed, agent, fault, shown, result) = ended.unwrap();
+        let count = counts.entry(fault).or_default();
+        match result {
+            Ok(Ok(done)) => {
+                count.runs += done.runs;
+                count.injected += done.injected;
+                count.accepted += done.accepted;
+                count.kept += done.kept;
+                count.interrupted += done.interrupted;
+            }
+            other => {
+                let why = if other.is_err() { "a promise was not kept, see above" } else { "it did not end" };
+                println!("FAILED: seed {seed}, {agent:?}: {why}\n{shown}");
+                count.runs += 1;
+                failed.push((seed, agent));
+            }
+        }
+    }
+    println!("{:<18} {:>5} {:>8} {:>8} {:>8} {:>11}", "fault", "runs", "injected", "accepted", "kept", "interrupted");
+    for (fault, Count { runs, injected, accepted, kept, interrupted }) in &counts {
+        println!("{:<18} {runs:>5} {injected:>8} {accepted:>8} {kept:>8} {interrupted:>11}", format!("{fault:?}"));
+    }
+    assert!(failed.is_empty(), "runs failed; repeat them with `cargo xtask chaos --runs 1 --seed …`: {failed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_at_random_moments_cost_nothing_that_was_acknowledged() {
+    let number = |name| std::env::var(name).ok().map(|text: String| text.parse::<u64>().expect(name));
+    let runs = number("HOSTLER_CHAOS_RUNS");
+    let first = number("HOSTLER_CHAOS_SEED").unwrap_or(1);
+    let agent = std::env::var("HOSTLER_CHAOS_AGENT").unwrap_or_else(|_| "fake".to_owned());
+    let of = |seed: u64| match agent.as_str() {
+        "native" => Agent::Real("native"),
+        "js" => Agent::Real("js"),
+        // Most of the runs with the fast one.
+        "mixed" if seed % 10 == 3 => Agent::Real("native"),
+        "mixed" if seed % 10 == 7 => Agent::Real("js"),
+        _ => Agent::Fake,
+    };
+    let seeds = (first..).take(usize::try_from(runs.unwrap_or(12)).unwrap());
+    chaos(seeds.map(|seed| (seed, of(seed))), 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn faults_at_random_moments_cost_nothing_with_the_real_agent_either() {
+    if std::env::var_os("HOSTLER_CHAOS_RUNS").is_none() {
+        chaos([(1, Agent::Real("native")), (2, Agent::Real("js"))].into_iter(), 2).await;
+    }
+}

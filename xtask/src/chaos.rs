@@ -1,0 +1,58 @@
+//! `cargo xtask chaos`: faults at random moments of random work; nothing that was acknowledged may be lost.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::setup;
+use crate::steps::succeed;
+use crate::workspace::Workspace;
+
+/// Whom the host drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Agent {
+    /// The fast fake one.
+    Fake,
+    /// The native build of Claude Code.
+    Native,
+    /// The build of Claude Code that runs on Node.js.
+    Js,
+    /// Mostly the fake one, now and then a real one.
+    Mixed,
+}
+
+/// How much.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// How many runs are made in all.
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// The seed of the first run; the next ones count up from it. The same seed deals the same run.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Whom the host drives.
+    #[arg(long, value_enum, default_value_t = Agent::Mixed)]
+    agent: Agent,
+}
+
+/// Runs the binary's chaos test, which is small by default, at this size.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let agent = match options.agent {
+        Agent::Fake => "fake",
+        Agent::Native => "native",
+        Agent::Js => "js",
+        Agent::Mixed => "mixed",
+    };
+    if options.agent != Agent::Fake {
+        succeed(workspace.cargo().args(["build", "--package", "hostler", "--bins"]))?;
+        setup::agents(&workspace)?;
+    }
+    let mut test = workspace.cargo();
+    test.args(["test", "--quiet", "--package", "hostler", "--test", "chaos", "--", "--nocapture"]);
+    test.env("HOSTLER_CHAOS_RUNS", options.runs.to_string());
+    test.env("HOSTLER_CHAOS_SEED", options.seed.to_string());
+    test.env("HOSTLER_CHAOS_AGENT", agent);
+    succeed(&mut test)?;
+    Ok(ExitCode::SUCCESS)
+}

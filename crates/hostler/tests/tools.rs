@@ -14,5 +14,7 @@ mod elicitation;
 mod permissions;
 #[path = "tools/rules.rs"]
 mod rules;
+#[path = "tools/shell_output.rs"]
+mod shell_output;
 #[path = "tools/sub_agents.rs"]
 mod sub_agents;

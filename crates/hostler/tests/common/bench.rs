@@ -60,15 +60,17 @@ impl Bench {
     /// An agent that is told of MCP servers. The host tells it of none, so a script does that in passing.
     pub async fn with_servers(build: &'static str, servers: &Value) -> Self {
         let home = Home::new();
-        let (config, agent) = (home.path("home").join("servers.json"), home.path("home").join("agent"));
+        let config = home.path("home").join("servers.json");
         std::fs::write(&config, servers.to_string()).unwrap();
+        Self::through(home, build, |agent| format!("exec {agent} \"$@\" --mcp-config='{}'", config.display())).await
+    }
+
+    /// An agent that a shell script starts, which is made of the agent's command.
+    pub(crate) async fn through(home: Home, build: &'static str, script: impl FnOnce(&str) -> String) -> Self {
+        let agent = home.path("home").join("agent");
         let runs = if build == "js" { "node " } else { "" };
-        let script = format!(
-            "#!/bin/sh\nexec {runs}'{}' \"$@\" --mcp-config='{}'\n",
-            executable(build).display(),
-            config.display()
-        );
-        std::fs::write(&agent, script).unwrap();
+        let script = script(&format!("{runs}'{}'", executable(build).display()));
+        std::fs::write(&agent, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o700)).unwrap();
         let upstream = ScriptedServer::start().await;
         let host = serve(&home, &upstream, agent.to_str().unwrap()).await;

@@ -1,0 +1,31 @@
+//! What the real agent reports of a command's output while the command runs.
+
+use serde_json::{Value, json};
+
+use crate::bench::Bench;
+use crate::common::{BUILDS, Home};
+
+/// Neither build does. A build that begins to is to be shown live, and this test is to notice it.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_commands_output_is_reported_before_its_end() {
+    for build in BUILDS {
+        let home = Home::new();
+        let wire = home.path("home").join("wire.jsonl");
+        let mut bench =
+            Bench::through(home, build, |agent| format!("{agent} \"$@\" | tee -a '{}'", wire.display())).await;
+        // What is printed is not in the command, so that the command's echo is not taken for it.
+        let command = "for i in 1 2 3 4 5 6; do printf 'out%s-%s\\n' put $i; sleep 1; done; touch ended";
+        bench.use_tool("Bash", &json!({ "command": command, "description": "for the test" })).await;
+        let waiting = bench.waiting().await;
+        bench.answer(&waiting, json!({ "approved": true })).await;
+        bench.end().await;
+        let said = std::fs::read_to_string(&wire).unwrap();
+        let first = said.lines().find(|line| line.contains("output-1")).expect("the output is reported in the end");
+        let first: Value = serde_json::from_str(first).unwrap();
+        assert_eq!(first["type"], "user", "{build} reports it earlier: {first:#}");
+        assert!(first.to_string().contains("output-6"), "{build}: it comes as a whole: {first:#}");
+        let text = bench.call("Bash").await["content"][0]["text"].clone();
+        assert!(text.as_str().unwrap().contains("output-6"), "{build}: {text}");
+        bench.stop().await;
+    }
+}

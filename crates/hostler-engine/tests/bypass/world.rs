@@ -279,12 +279,18 @@ impl World {
         let config = JsonObject::from_iter([("permissionMode".to_owned(), mode.into())]);
         let action = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
         let change = self.dispatch("ada", self.session.clone(), action);
+        let seq = change.client_seq;
         self.rig.engine.dispatch(change).await;
         if let Some(word) = word {
             self.say(word, "bob").await;
         }
-        self.watch.until("the mode", |item| matches!(&*item.action, StateAction::SessionConfigChanged(_))).await;
-        self.policy.mode = mode;
+        let ours = |item: &Published| {
+            matches!(&*item.action, StateAction::SessionConfigChanged(_))
+                && item.origin.as_ref().is_some_and(|by| by.client_seq == seq)
+        };
+        if self.watch.until("the mode", ours).await.rejection.is_none() {
+            self.policy.mode = mode;
+        }
     }
 
     async fn cancel(&mut self, obeys: bool) -> Checked {
@@ -316,13 +322,24 @@ impl World {
             return;
         }
         if let Some(living) = &mut self.living {
-            living.agent.prompt().await;
-            return;
+            if living.agent.prompts.recv().await.is_some() {
+                return;
+            }
+            // The host has ended the agent meanwhile.
+            self.living = None;
         }
-        let start = self.rig.starts.next().await;
-        let gate = Arc::clone(&start.spec.gatekeeper);
-        let mut agent = start.succeed();
-        agent.prompt().await;
+        // Starts of sessions that are gone may still be in the queue, and a host may open agents that it does not need.
+        let (agent, gate) = loop {
+            let start = self.rig.starts.next().await;
+            if start.spec.working_directory != self.directory || start.is_abandoned() {
+                continue;
+            }
+            let gate = Arc::clone(&start.spec.gatekeeper);
+            let mut agent = start.succeed();
+            if agent.prompts.recv().await.is_some() {
+                break (agent, gate);
+            }
+        };
         self.living = Some(Living { agent, gate, asked: Vec::new() });
     }
 
@@ -449,7 +466,8 @@ impl World {
     /// Every yes reaches the agent that asked, and nobody waits for nothing.
     async fn hear_the_rest(&mut self) -> Checked {
         let missing = |world: &Self| {
-            let Some(living) = &world.living else { return None };
+            // An agent that the host has ended hears nothing more, and does nothing more.
+            let living = world.living.as_ref().filter(|living| !living.agent.is_closed())?;
             let untold = world.watch.accepted.iter().find(|word| {
                 let asked = living
                     .asked
@@ -470,7 +488,12 @@ impl World {
             let Some(living) = &mut self.living else { return Ok(()) };
             match tokio::time::timeout(Duration::from_secs(2), living.agent.answers.recv()).await {
                 Ok(Some((RequestId(request), answer))) => self.check_answer(&request, &answer)?,
-                _ => return Err(TestCaseError::fail(format!("the agent was not told: {what}"))),
+                _ => {
+                    return Err(TestCaseError::fail(format!(
+                        "the agent was not told: {what}; turn {:?}",
+                        self.watch.turn()
+                    )));
+                }
             }
         }
         Ok(())

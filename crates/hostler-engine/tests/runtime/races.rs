@@ -4,18 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::state::{MessageKind, TurnState};
-use hostler_driver::{CloseMode, DriverEvent, PartId, PartKind, TurnCause, TurnOutcome};
+use hostler_driver::{CloseMode, DriverEvent, TurnCause, TurnOutcome};
 use hostler_testkit::clock::ManualClock;
-use hostler_testkit::fake_driver::FakeAgent;
 
 use crate::common::{Options, Rig, SESSION};
+use crate::words::says;
 
 const DONE: TurnOutcome = TurnOutcome::Completed { empty: false };
-
-async fn says(agent: &FakeAgent, part: u64, text: &str) {
-    agent.emit(DriverEvent::PartStarted { part: PartId(part), kind: PartKind::Text }).await;
-    agent.emit(DriverEvent::Delta { part: PartId(part), text: text.to_owned() }).await;
-}
 
 fn woken() -> DriverEvent {
     DriverEvent::TurnBegan(TurnCause::Agent("The tests are done.".to_owned()))

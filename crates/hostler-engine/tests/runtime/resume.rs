@@ -1,18 +1,11 @@
 use ahp_types::state::{ResponsePart, TurnState};
 use hostler_driver::{
-    ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, PartId, PartKind, ResumeToken, TurnFailure,
-    TurnOutcome,
+    ApiErrorCategory, CloseMode, ConversationStart, DriverEvent, ResumeToken, TurnFailure, TurnOutcome,
 };
-use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::json;
 
 use crate::common::{Rig, SESSION};
-
-async fn says(agent: &FakeAgent, part: u64, text: &str) {
-    agent.emit(DriverEvent::MessageStarted).await;
-    agent.emit(DriverEvent::PartStarted { part: PartId(part), kind: PartKind::Text }).await;
-    agent.emit(DriverEvent::Delta { part: PartId(part), text: text.to_owned() }).await;
-}
+use crate::words::says;
 
 async fn resume(rig: &Rig, turn: &str) {
     rig.chat(json!({"type": "chat/turnResume", "turnId": turn})).await;

@@ -1,8 +1,9 @@
-use hostler_driver::{DriverEvent, PartId, PartKind, TokenUsage, ToolDisplay, ToolOutcome, TurnOutcome};
+use hostler_driver::{DriverEvent, TokenUsage, ToolDisplay, ToolOutcome, TurnOutcome};
 use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::value::RawValue;
 
 use crate::common::{Rig, SESSION};
+use crate::words::says;
 
 /// A call begins, and its hook fires.
 async fn call(agent: &FakeAgent, id: &str) {
@@ -18,12 +19,6 @@ async fn result(agent: &FakeAgent, id: &str) {
     agent.emit(DriverEvent::ToolFinished { id: id.to_owned(), outcome, output: "ok".to_owned(), edit: None }).await;
 }
 
-async fn text(agent: &FakeAgent, part: u64, text: &str) {
-    agent.emit(DriverEvent::MessageStarted).await;
-    agent.emit(DriverEvent::PartStarted { part: PartId(part), kind: PartKind::Text }).await;
-    agent.emit(DriverEvent::Delta { part: PartId(part), text: text.to_owned() }).await;
-}
-
 fn used(input: u64, output: u64) -> DriverEvent {
     DriverEvent::Usage(TokenUsage { input, output, ..TokenUsage::default() })
 }
@@ -33,7 +28,7 @@ const DONE: TurnOutcome = TurnOutcome::Completed { empty: false };
 #[tokio::test]
 async fn what_the_agent_was_told_splits_its_answer_where_it_took_effect() {
     let (rig, mut listener, agent) = Rig::asked().await;
-    text(&agent, 1, "let me look").await;
+    says(&agent, 1, "let me look").await;
     call(&agent, "c1").await;
     rig.steer("s", "in blue, please").await;
     listener.until("chat/pendingMessageSet").await;
@@ -42,7 +37,7 @@ async fn what_the_agent_was_told_splits_its_answer_where_it_took_effect() {
     agent.inject().await.unwrap();
     result(&agent, "c1").await;
     agent.emit(used(100, 10)).await;
-    text(&agent, 2, "in blue it is").await;
+    says(&agent, 2, "in blue it is").await;
     agent.emit(used(250, 30)).await;
     agent.end(DONE).await;
     listener.until("chat/turnComplete").await;
@@ -69,9 +64,9 @@ async fn with_a_call_open_the_turn_is_not_split_yet() {
     agent.steered().await;
     agent.inject().await.unwrap();
     result(&agent, "c1").await;
-    text(&agent, 1, "first").await;
+    says(&agent, 1, "first").await;
     result(&agent, "c2").await;
-    text(&agent, 2, "second").await;
+    says(&agent, 2, "second").await;
     agent.end(DONE).await;
     listener.until("chat/turnComplete").await;
     listener.until("chat/turnComplete").await;
@@ -87,7 +82,7 @@ async fn what_the_agent_could_not_be_told_becomes_the_first_of_the_queue() {
     rig.queue("q", "later").await;
     rig.steer("s", "sooner").await;
     agent.steered().await;
-    text(&agent, 1, "no tool follows").await;
+    says(&agent, 1, "no tool follows").await;
     agent.end(DONE).await;
     assert_eq!(agent.prompt().await, "sooner");
     listener.until("chat/turnComplete").await;

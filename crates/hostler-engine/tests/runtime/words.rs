@@ -1,6 +1,8 @@
 //! What clients say to a session's runtime.
 
+use hostler_driver::{DriverEvent, PartId, PartKind};
 use hostler_engine::default_chat_uri;
+use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::{Value, json};
 
 use crate::common::{Listener, Rig, SESSION, wish};
@@ -53,4 +55,11 @@ impl Listener {
         let meta = self.session.as_ref().unwrap().meta.clone().unwrap_or_default();
         meta.get("hostler").is_some_and(|hostler| hostler["queuePaused"] == json!(true))
     }
+}
+
+/// The model begins an answer, of one part so far.
+pub(crate) async fn says(agent: &FakeAgent, part: u64, text: &str) {
+    agent.emit(DriverEvent::MessageStarted).await;
+    agent.emit(DriverEvent::PartStarted { part: PartId(part), kind: PartKind::Text }).await;
+    agent.emit(DriverEvent::Delta { part: PartId(part), text: text.to_owned() }).await;
 }

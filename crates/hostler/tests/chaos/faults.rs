@@ -45,7 +45,7 @@ pub(crate) fn cut_gateway(host: u32) -> bool {
 fn agent(host: u32) -> Option<u32> {
     // Children that the agent has left behind have the same parent as it has.
     let agents = processes::agents(host).into_iter();
-    agents.filter(|process| process.command.contains("--output-format")).map(|process| process.pid).last()
+    agents.filter(|process| process.command.contains("--output-format")).map(|process| process.pid).next_back()
 }
 
 /// A descriptor of another process, as our own.

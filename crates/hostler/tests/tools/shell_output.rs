@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::common::bench::Bench;
 use crate::common::{BUILDS, Home};
 
 /// Neither build does. A build that begins to is to be shown live, and this test is to notice it.

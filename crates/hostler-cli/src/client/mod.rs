@@ -191,12 +191,26 @@ impl Client {
         Ok(result.snapshot.ok_or_else(|| unexpected_state("it has no state"))?.state)
     }
 
-    /// Subscribes to a session and to its default chat, and returns the chat's URI.
-    pub(crate) async fn subscribe_session(&self, session: &str) -> Result<String, ClientError> {
+    /// Subscribes to a session and to its default chat, and returns the chat's URI, and whether a turn is running there.
+    pub(crate) async fn subscribe_session(&self, session: &str) -> Result<(String, bool), ClientError> {
+        #[derive(Deserialize)]
+        struct Subscribed {
+            snapshot: Option<Snapshot>,
+        }
+        #[derive(Deserialize)]
+        struct Snapshot {
+            state: Chat,
+        }
+        // What else the chat holds is not needed: only what comes.
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Chat {
+            active_turn: Option<IgnoredAny>,
+        }
         let chat = default_chat(&self.session(session).await?)?;
-        // What the chat holds is not needed: only what comes.
-        let _snapshot: IgnoredAny = self.subscribe(&chat).await?;
-        Ok(chat)
+        let subscribed: Subscribed = self.subscribe(&chat).await?;
+        let busy = subscribed.snapshot.is_some_and(|snapshot| snapshot.state.active_turn.is_some());
+        Ok((chat, busy))
     }
 
     /// Sends an action on a channel that is subscribed to and waits until the host has taken or refused it. Other

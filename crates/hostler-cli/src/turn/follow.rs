@@ -71,6 +71,8 @@ pub(crate) struct Follower {
     session: String,
     chat: String,
     turn: String,
+    /// Our message waits for its turn under this id.
+    waiting: Option<String>,
     client: String,
     /// Asks our person, if there is one.
     asker: Option<Asker>,
@@ -85,6 +87,7 @@ impl Follower {
             session: session.uri.clone(),
             chat: session.chat.clone(),
             turn: turn.to_owned(),
+            waiting: session.busy.then(|| turn.to_owned()),
             client: client.to_owned(),
             asker,
             interrupted: false,
@@ -95,6 +98,11 @@ impl Follower {
     /// The turn that is followed: the one that was asked for, or the one in which its answer goes on.
     pub(crate) fn turn(&self) -> &str {
         &self.turn
+    }
+
+    /// Whether our message still waits for its turn.
+    pub(crate) fn waits(&self) -> bool {
+        self.waiting.is_some()
     }
 
     /// Whether a line is awaited.
@@ -142,15 +150,25 @@ impl Follower {
         if envelope.channel != self.chat {
             return Step::Wait;
         }
+        if let Some(message) = &self.waiting {
+            return match &envelope.action {
+                StateAction::ChatTurnStarted(action) if action.queued_message_id.as_ref() == Some(message) => {
+                    self.waiting = None;
+                    self.go_on_in(&action.turn_id);
+                    Step::Wait
+                }
+                StateAction::ChatPendingMessageRemoved(action) if action.id == *message => {
+                    Step::End(self.end(TurnEnd::Cancelled))
+                }
+                _ => Step::Wait,
+            };
+        }
         match &envelope.action {
             StateAction::ChatTurnComplete(action) if action.turn_id == self.turn => {
                 match continued_in(action) {
                     // Somebody had a word with the agent; its answer goes on in another turn.
                     Some(next) => {
-                        if let Some(asker) = &mut self.asker {
-                            asker.turn_is_now(next);
-                        }
-                        next.clone_into(&mut self.turn);
+                        self.go_on_in(next);
                         Step::Wait
                     }
                     None => Step::End(self.end(TurnEnd::Complete)),
@@ -164,6 +182,13 @@ impl Follower {
             }
             _ => self.on_matter(envelope),
         }
+    }
+
+    fn go_on_in(&mut self, turn: &str) {
+        if let Some(asker) = &mut self.asker {
+            asker.turn_is_now(turn);
+        }
+        turn.clone_into(&mut self.turn);
     }
 
     /// What may concern a person.
@@ -215,6 +240,9 @@ impl Follower {
             StateAction::ChatTurnStarted(action) if ours && action.turn_id == self.turn => {
                 Step::End(TurnEnd::Rejected(reason.to_owned()))
             }
+            StateAction::ChatPendingMessageSet(action) if ours && self.waiting.as_ref() == Some(&action.id) => {
+                Step::End(TurnEnd::Rejected(reason.to_owned()))
+            }
             _ if self.asker.is_some() && envelope.channel == self.chat => self.on_matter(envelope),
             _ => Step::Wait,
         }
@@ -261,7 +289,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn follower() -> Follower {
-        Follower::new(&Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into() }, "t1", "me", None)
+        Follower::new(&Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into(), busy: false }, "t1", "me", None)
     }
 
     fn envelope(channel: &str, action: Value) -> ActionEnvelope {
@@ -304,6 +332,26 @@ mod tests {
         assert_eq!(follower.on(Input::Envelope(&envelope("ahp-chat://c", split))), Step::Wait);
         assert_eq!(follower.turn(), "t2");
         assert_eq!(follower.on(Input::Envelope(&end_of("t2", "turnComplete"))), Step::End(TurnEnd::Complete));
+    }
+
+    #[test]
+    fn a_message_that_waits_is_followed_into_its_turn_or_out_of_the_queue() {
+        let waiting = || {
+            let session = Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into(), busy: true };
+            Follower::new(&session, "m1", "me", None)
+        };
+        let started = json!({ "type": "chat/turnStarted", "turnId": "t9", "startedAt": "2026-01-01T00:00:00.000Z",
+            "message": { "text": "hi", "origin": { "kind": "user" } }, "queuedMessageId": "m1" });
+        let mut follower = waiting();
+        assert_eq!(follower.on(Input::Envelope(&end_of("t1", "turnComplete"))), Step::Wait);
+        assert_eq!(follower.on(Input::Envelope(&envelope("ahp-chat://c", started))), Step::Wait);
+        assert!(!follower.waits());
+        assert_eq!(follower.on(Input::Envelope(&end_of("t9", "turnComplete"))), Step::End(TurnEnd::Complete));
+
+        let removed = json!({ "type": "chat/pendingMessageRemoved", "kind": "queued", "id": "m1" });
+        let mut follower = waiting();
+        assert_eq!(follower.on(Input::Interrupt), Step::Cancel);
+        assert_eq!(follower.on(Input::Envelope(&envelope("ahp-chat://c", removed))), Step::End(TurnEnd::Interrupted));
     }
 
     #[test]

@@ -11,10 +11,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use ahp_types::actions::{
-    ActionEnvelope, ChatTurnCancelledAction, ChatTurnStartedAction, SessionConfigChangedAction, StateAction,
+    ActionEnvelope, ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatTurnCancelledAction,
+    ChatTurnStartedAction, SessionConfigChangedAction, StateAction,
 };
 use ahp_types::commands::CreateSessionParams;
-use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection};
+use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection, PendingMessageKind};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -41,6 +42,8 @@ const PERMISSION_MODE: &str = "permissionMode";
 pub(crate) struct Session {
     pub(crate) uri: String,
     pub(crate) chat: String,
+    /// A turn was running when we came: our message waits behind it.
+    pub(crate) busy: bool,
 }
 
 /// Creates a session in a directory and subscribes to it.
@@ -65,8 +68,8 @@ pub(crate) async fn create_session(
             progress_token: None,
         })
         .await?;
-    let chat = client.subscribe_session(&uri).await?;
-    Ok(Session { uri, chat })
+    let (chat, busy) = client.subscribe_session(&uri).await?;
+    Ok(Session { uri, chat, busy })
 }
 
 /// Subscribes to a session that is there. A permission mode changes it for this turn and those after.
@@ -76,13 +79,13 @@ pub(crate) async fn open_session(
     uri: String,
     permission_mode: Option<&str>,
 ) -> Result<Session, Failure> {
-    let chat = client.subscribe_session(&uri).await?;
+    let (chat, busy) = client.subscribe_session(&uri).await?;
     if let Some(mode) = permission_mode {
         let config = [(PERMISSION_MODE.to_owned(), mode.into())].into_iter().collect();
         let action = SessionConfigChangedAction { config, replace: None };
         client.settle(events, &uri, StateAction::SessionConfigChanged(action)).await?;
     }
-    Ok(Session { uri, chat })
+    Ok(Session { uri, chat, busy })
 }
 
 fn trim_slash(uri: &str) -> String {
@@ -114,6 +117,7 @@ pub(crate) enum Shown<'a> {
 pub(crate) struct Turn<'a> {
     client: &'a Client,
     session: &'a Session,
+    /// The turn's id, or the message's where it waits for a turn.
     id: String,
     started: Instant,
 }
@@ -135,13 +139,18 @@ impl<'a> Turn<'a> {
             agent: None,
             meta: None,
         };
-        let action = StateAction::ChatTurnStarted(ChatTurnStartedAction {
-            turn_id: id.clone(),
-            started_at: crate::time::now(),
-            message,
-            queued_message_id: None,
-            meta: None,
-        });
+        let action = if session.busy {
+            let kind = PendingMessageKind::Queued;
+            StateAction::ChatPendingMessageSet(ChatPendingMessageSetAction { kind, id: id.clone(), message })
+        } else {
+            StateAction::ChatTurnStarted(ChatTurnStartedAction {
+                turn_id: id.clone(),
+                started_at: crate::time::now(),
+                message,
+                queued_message_id: None,
+                meta: None,
+            })
+        };
         client.dispatch(&session.chat, action).await?;
         Ok(Self { client, session, id, started: Instant::now() })
     }
@@ -184,6 +193,8 @@ impl<'a> Turn<'a> {
                 event = events.recv(), if editing.is_none() => match event {
                     Some(Event::Envelope { envelope, raw }) => {
                         let mine = envelope.channel == self.session.uri || envelope.channel == self.session.chat;
+                        // What another turn says while ours waits is none of our business.
+                        let mine = mine && (!follower.waits() || envelope.channel == self.session.uri);
                         let shown = if read && mine { show(Shown::Envelope(&envelope, &raw)) } else { Ok(()) };
                         let step = follower.on(Input::Envelope(&envelope));
                         match (shown, step) {
@@ -209,7 +220,7 @@ impl<'a> Turn<'a> {
             };
             match step {
                 Step::Wait => {}
-                Step::Cancel => self.cancel(follower.turn()).await?,
+                Step::Cancel => self.cancel(&follower).await?,
                 Step::Ask(text) => {
                     // What was typed before the question is no answer to it.
                     if !listened {
@@ -235,10 +246,16 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn cancel(&self, turn: &str) -> Result<(), ClientError> {
-        let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let action = ChatTurnCancelledAction { turn_id: turn.to_owned(), duration, meta: None };
-        self.client.dispatch(&self.session.chat, StateAction::ChatTurnCancelled(action)).await.map(|_| ())
+    async fn cancel(&self, follower: &Follower) -> Result<(), ClientError> {
+        let action = if follower.waits() {
+            let (kind, id) = (PendingMessageKind::Queued, self.id.clone());
+            StateAction::ChatPendingMessageRemoved(ChatPendingMessageRemovedAction { kind, id })
+        } else {
+            let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+            let turn_id = follower.turn().to_owned();
+            StateAction::ChatTurnCancelled(ChatTurnCancelledAction { turn_id, duration, meta: None })
+        };
+        self.client.dispatch(&self.session.chat, action).await.map(|_| ())
     }
 }
 

@@ -280,6 +280,10 @@ impl World {
         let action = StateAction::SessionConfigChanged(SessionConfigChangedAction { config, replace: None });
         let change = self.dispatch("ada", self.session.clone(), action);
         let seq = change.client_seq;
+        // The agent takes every mode, and has room for the next.
+        if let Some(living) = &mut self.living {
+            while living.agent.modes.try_recv().is_ok() {}
+        }
         self.rig.engine.dispatch(change).await;
         if let Some(word) = word {
             self.say(word, "bob").await;

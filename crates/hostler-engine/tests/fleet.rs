@@ -1,6 +1,8 @@
 //! The fleet with fake agents and a clock in the test's hands: idle windows, caps, agents that are opened ahead.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "fleet/absence.rs"]
+mod absence;
 #[path = "fleet/caps.rs"]
 mod caps;
 mod common;

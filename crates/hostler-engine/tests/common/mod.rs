@@ -77,7 +77,7 @@ impl Rig {
         Self::start_as(options, PermissionConfig::default()).await
     }
 
-    async fn start_as(options: Options, permissions: PermissionConfig) -> Self {
+    pub async fn start_as(options: Options, permissions: PermissionConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (state, work) = (dir.path().join("state"), dir.path().join("work"));
         std::fs::create_dir(&state).unwrap();

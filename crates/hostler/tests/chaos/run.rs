@@ -170,7 +170,8 @@ impl Scene {
             if self.injected {
                 return;
             }
-            self.listen(Duration::from_millis(25)).await;
+            let pause = if self.agent == Agent::Fake { 25 } else { 150 };
+            self.listen(Duration::from_millis(pause)).await;
         }
     }
 

@@ -24,7 +24,7 @@ mod witness;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plan::{Agent, Fault, Plan};
 use run::Count;
@@ -33,6 +33,9 @@ use watchdog::Watchdog;
 
 /// The longest that a run may take, on a machine that has much else to do.
 const LONGEST: Duration = Duration::from_secs(240);
+
+/// Worth a look.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Makes runs with these seeds, some at a time; prints the counts and fails with the seeds of the runs that failed.
 async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
@@ -49,11 +52,15 @@ async fn chaos(seeds: impl Iterator<Item = (u64, Agent)>, at_a_time: usize) {
             let fault = plan.fault;
             let shown = format!("{plan:?}");
             let run = tokio::spawn(tokio::time::timeout(LONGEST, run::run(plan, Arc::clone(&watchdog))));
-            running.spawn(async move { (seed, agent, fault, shown, run.await) });
+            let began = Instant::now();
+            running.spawn(async move { (seed, agent, fault, shown, run.await, began.elapsed()) });
             continue;
         }
         let Some(ended) = running.join_next().await else { break };
-        let (seed, agent, fault, shown, result) = ended.unwrap();
+        let (seed, agent, fault, shown, result, took) = ended.unwrap();
+        if took > LONG {
+            println!("seed {seed}, {agent:?}, {fault:?} took {} s\n{shown}", took.as_secs());
+        }
         let count = counts.entry(fault).or_default();
         match result {
             Ok(Ok(done)) => {

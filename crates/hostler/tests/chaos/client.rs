@@ -38,6 +38,8 @@ pub(crate) struct Client {
 /// An envelope, and the message that was in the steering slot before it.
 pub(crate) struct Heard {
     pub(crate) envelope: Value,
+    /// It answers the client that has heard it.
+    pub(crate) own: bool,
     pub(crate) slot_before: Option<String>,
 }
 
@@ -176,12 +178,12 @@ impl Client {
             && seq <= self.last
         {
             // What was dispatched twice is answered by its first envelope, which may be an old one.
-            return Heard { envelope, slot_before: None };
+            return Heard { envelope, own: true, slot_before: None };
         }
         assert!(seq > self.last, "number {seq} came after {}: {envelope}", self.last);
         self.last = seq;
         if envelope.get("rejectionReason").is_some() {
-            return Heard { envelope, slot_before };
+            return Heard { envelope, own: own.is_some(), slot_before };
         }
         let action: StateAction = serde_json::from_value(envelope["action"].clone()).unwrap();
         if matches!(action, StateAction::ChatTurnStarted(_)) {
@@ -192,7 +194,7 @@ impl Client {
             let before = self.seen.last().map_or(0, |(_, length)| *length);
             self.seen.push((Instant::now(), before + delta.content.len()));
         }
-        Heard { envelope, slot_before }
+        Heard { envelope, own: own.is_some(), slot_before }
     }
 }
 

@@ -43,9 +43,10 @@ pub(crate) fn cut_gateway(host: u32) -> bool {
 }
 
 fn agent(host: u32) -> Option<u32> {
-    // Children that the agent has left behind have the same parent as it has.
-    let agents = processes::agents(host).into_iter();
-    agents.filter(|process| process.command.contains("--output-format")).map(|process| process.pid).next_back()
+    // Children that the agent has left behind have the same parent as it has, and a real agent rewrites its command line.
+    let agents = processes::agents(host);
+    let named = agents.iter().rfind(|process| process.command.contains("--output-format"));
+    named.or_else(|| agents.iter().min_by_key(|process| process.pid)).map(|process| process.pid)
 }
 
 /// A descriptor of another process, as our own.

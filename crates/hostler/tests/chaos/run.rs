@@ -133,10 +133,10 @@ impl Scene {
                 self.injected = true;
                 return true;
             }
-            Fault::AgentKilled => self.injected = faults::kill_agent(pid),
-            Fault::SupervisorKilled => self.injected = faults::kill_supervisor(pid),
-            Fault::GatewayCut => self.injected = faults::cut_gateway(pid),
-            Fault::Malformed => self.injected = faults::write_malformed(pid),
+            Fault::AgentKilled => self.inject(|| faults::kill_agent(pid)).await,
+            Fault::SupervisorKilled => self.inject(|| faults::kill_supervisor(pid)).await,
+            Fault::GatewayCut => self.inject(|| faults::cut_gateway(pid)).await,
+            Fault::Malformed => self.inject(|| faults::write_malformed(pid)).await,
             Fault::ClientsCut => {
                 self.clients.iter_mut().for_each(Client::leave);
                 self.injected = true;
@@ -161,6 +161,18 @@ impl Scene {
             }
         }
         false
+    }
+
+    /// Does a fault now, or soon: what it is done to may not be there yet.
+    async fn inject(&mut self, fault: impl Fn() -> bool) {
+        for _ in 0..ATTEMPTS {
+            self.injected = fault();
+            if self.injected {
+                return;
+            }
+            let pause = if self.agent == Agent::Fake { 25 } else { 150 };
+            self.listen(Duration::from_millis(pause)).await;
+        }
     }
 
     /// While the fault lasts, people go on.

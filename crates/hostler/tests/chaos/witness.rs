@@ -67,6 +67,10 @@ impl Witness {
         let (Some(client), Some(number)) = (origin["clientId"].as_str(), origin["clientSeq"].as_i64()) else { return };
         let key = (client.to_owned(), number);
         let refused = envelope.get("rejectionReason").is_some();
+        if refused && !heard.own {
+            // Refusals are not kept: whoever was away will say it again, and may be luckier.
+            return;
+        }
         if let Some(message) = self.sent.get(&key).and_then(|index| self.messages.get_mut(*index)) {
             let seq = envelope["serverSeq"].as_i64().unwrap();
             let fate = if refused { Fate::Refused } else { Fate::Accepted(seq) };

@@ -3,23 +3,19 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, DriverEvent, OpenError, OpenSpec, Opened, Prompt,
-    RequestId, StderrTail,
+    Answer, CloseMode, Connection, ConnectionError, DriverEvent, OpenError, Opened, Prompt, RequestId, StderrTail,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::policy::Facts;
-use super::rest::Rest;
 use super::warm::SpawnFacts;
 use super::{Actor, Input, resume};
-use crate::config;
-use crate::fleet::{Place, Seat, Waiting};
-use crate::gate::SessionGate;
-use crate::port::{AgentStatus, Lease};
-use crate::transcript::{Failure, activity};
-use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
+use crate::fleet::Seat;
+use crate::port::Lease;
+use crate::transcript::Failure;
+use crate::turn::Input as TurnInput;
 
 /// Something that was started for the agent is finished. Each carries the attempt that it belongs to, so that news of
 /// an agent that is no longer meant changes nothing.
@@ -47,14 +43,14 @@ pub(crate) enum AgentNews {
 /// The agent's slot. At most one process at a time.
 #[derive(Default)]
 pub(super) struct Agent {
-    attempt: u64,
+    pub(super) attempt: u64,
     /// Counts interrupts, so that the clock of an old one cannot end the wait for a new one.
-    interrupts: u64,
-    state: AgentState,
+    pub(super) interrupts: u64,
+    pub(super) state: AgentState,
 }
 
 #[derive(Default)]
-enum AgentState {
+pub(super) enum AgentState {
     #[default]
     None,
     /// All seats are taken.
@@ -74,13 +70,13 @@ enum AgentState {
     Closing(#[expect(dead_code, reason = "held for its Drop")] Option<Lease>),
 }
 
-struct Live {
-    connection: Arc<dyn Connection>,
-    events: mpsc::Receiver<DriverEvent>,
-    facts: Facts,
-    permission_mode: String,
-    lease: Lease,
-    warm: Option<SpawnFacts>,
+pub(super) struct Live {
+    pub(super) connection: Arc<dyn Connection>,
+    pub(super) events: mpsc::Receiver<DriverEvent>,
+    pub(super) facts: Facts,
+    pub(super) permission_mode: String,
+    pub(super) lease: Lease,
+    pub(super) warm: Option<SpawnFacts>,
 }
 
 impl Agent {
@@ -176,104 +172,6 @@ impl Agent {
 }
 
 impl Actor {
-    /// Opens an agent as soon as there is a seat for it.
-    pub(super) async fn open_agent(&mut self) {
-        self.agent.attempt += 1;
-        self.unsent = false;
-        if *self.machine.turn() == TurnPhase::None {
-            // It is opened ahead, on a seat that was free.
-            return self.start_agent().await;
-        }
-        // The process before this one is gone, and its seat is whose turn it is.
-        self.rest = Rest::default();
-        match self.host.fleet.ask() {
-            Place::Now(seat) => {
-                self.rest.seat = Some(seat);
-                self.start_agent().await;
-            }
-            Place::Later(waiting) => self.wait_for_seat(waiting).await,
-        }
-    }
-
-    async fn wait_for_seat(&mut self, waiting: Waiting) {
-        let attempt = self.agent.attempt;
-        let text = waiting.sentence();
-        let cancel = CancellationToken::new();
-        let cancelled = cancel.clone();
-        self.tasks.spawn(async move {
-            let news = tokio::select! {
-                biased;
-                () = cancelled.cancelled() => AgentNews::OpenAbandoned { attempt },
-                seat = waiting.seat() => AgentNews::Seated { attempt, seat },
-            };
-            Input::Agent(news)
-        });
-        self.agent.state = AgentState::Waiting { cancel };
-        self.flush(&mut activity(Some(text)).into()).await;
-    }
-
-    /// The seat is here, unless it was given up in the same moment; then it goes back.
-    async fn seated(&mut self, attempt: u64, seat: Seat) {
-        if attempt != self.agent.attempt {
-            return;
-        }
-        if let AgentState::Waiting { .. } = self.agent.state {
-            self.rest.seat = Some(seat);
-            self.start_agent().await;
-        } else {
-            drop(seat);
-            self.agent.state = AgentState::None;
-            self.drive(TurnInput::Closed).await;
-        }
-    }
-
-    async fn start_agent(&mut self) {
-        let attempt = self.agent.attempt;
-        let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
-            let message = format!("This host does not offer the agent {:?}.", self.session.session.provider);
-            let result = Err(OpenError {
-                kind: hostler_driver::OpenErrorKind::ExecutableMissing,
-                message,
-                stderr: StderrTail::default(),
-            });
-            self.tasks.spawn(async move { Input::Agent(AgentNews::Opened { attempt, result }) });
-            return;
-        };
-        let info = driver.describe();
-        let facts = self.wanted_facts(&self.usual_model(&info.default_model));
-        let warm = (*self.machine.turn() == TurnPhase::None).then(|| self.spawn_facts(&*driver));
-        let ahead = warm.is_some();
-        let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
-        let permission_mode = config::agent_mode(self.wanted_mode()).to_owned();
-        let spec = OpenSpec {
-            conversation: self.session.conversation_start(),
-            working_directory: self.session.working_directory().unwrap_or_default(),
-            model: lease.model.clone(),
-            web_search: lease.web_search,
-            permission_mode: permission_mode.clone(),
-            effort: facts.effort.clone(),
-            thinking_budget: facts.thinking_budget,
-            more_directories: facts.more_directories.clone(),
-            endpoint: lease.endpoint.clone(),
-            gatekeeper: Arc::<SessionGate>::clone(&self.gate),
-        };
-        let cancel = CancellationToken::new();
-        let cancelled = cancel.clone();
-        self.tasks.spawn(async move {
-            let news = tokio::select! {
-                biased;
-                () = cancelled.cancelled() => AgentNews::OpenAbandoned { attempt },
-                result = driver.open(spec) => AgentNews::Opened { attempt, result },
-            };
-            Input::Agent(news)
-        });
-        self.agent.state = AgentState::Opening { cancel, facts, permission_mode, lease, warm };
-        if ahead {
-            return;
-        }
-        self.flush(&mut activity(Some(format!("Starting {}", info.display_name))).into()).await;
-    }
-
     pub(super) fn send_prompt(&mut self, turn: String) {
         let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
         let prompt = match self.session.delivered.as_ref() == Some(&turn) {
@@ -373,67 +271,6 @@ impl Actor {
         }
     }
 
-    async fn opened(&mut self, attempt: u64, result: Result<Opened, OpenError>) {
-        let meant = attempt == self.agent.attempt && self.machine.agent() == AgentPhase::Opening;
-        let opened = match result {
-            Ok(opened) => opened,
-            Err(error) => {
-                if meant {
-                    self.agent.state = AgentState::None;
-                    self.clear_activity().await;
-                    self.drive(TurnInput::OpenFailed(start_failure(error))).await;
-                } else if attempt == self.agent.attempt {
-                    self.agent.state = AgentState::None;
-                    self.drive(TurnInput::Closed).await;
-                }
-                return;
-            }
-        };
-        if !meant {
-            // Given up in the very moment in which it succeeded: it closes itself.
-            self.tasks.spawn(async move {
-                opened.connection.close(CloseMode::Now).await;
-                Input::Agent(AgentNews::Closed { attempt })
-            });
-            return;
-        }
-        // Known before it is announced: whoever hears of the session may ask for its agent.
-        let ConnectionFacts { pid, version } = opened.facts.clone();
-        let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
-        self.host.agent_is_there(&self.session.uri, status);
-        // One that was opened ahead is announced with its first message.
-        let announced = if *self.machine.turn() == TurnPhase::None { Ok(()) } else { self.announce().await };
-        if let Err(error) = announced {
-            self.host.agent_gone(&self.session.uri);
-            opened.connection.close(CloseMode::Now).await;
-            self.agent.state = AgentState::None;
-            self.flush(&mut activity(None).into()).await;
-            let failure = Failure { error_type: "store".to_owned(), message: error.to_string(), stderr: None };
-            self.drive(TurnInput::OpenFailed(failure)).await;
-            return;
-        }
-        self.go_live(opened);
-        self.tell_mode();
-        self.clear_activity().await;
-        self.drive(TurnInput::Opened).await;
-    }
-
-    async fn clear_activity(&mut self) {
-        if self.session.chat.activity.is_some() {
-            self.flush(&mut activity(None).into()).await;
-        }
-    }
-
-    fn go_live(&mut self, opened: Opened) {
-        let AgentState::Opening { facts, permission_mode, lease, warm, .. } = std::mem::take(&mut self.agent.state)
-        else {
-            return;
-        };
-        let Opened { connection, events, .. } = opened;
-        let connection = connection.into();
-        self.agent.state = AgentState::Live(Live { connection, events, facts, permission_mode, lease, warm });
-    }
-
     /// The process ended by itself. The driver has swept its tree before it said so.
     pub(super) async fn agent_gone(&mut self, status: String, stderr: &StderrTail) {
         if !matches!(self.agent.state, AgentState::Live(_)) {
@@ -460,13 +297,5 @@ impl Actor {
             let result = connection.answer(&request, answer).await;
             Input::Agent(AgentNews::Answered { result })
         });
-    }
-}
-
-fn start_failure(error: OpenError) -> Failure {
-    Failure {
-        error_type: error.kind.as_str().to_owned(),
-        message: error.message,
-        stderr: Some(error.stderr.as_str().to_owned()),
     }
 }

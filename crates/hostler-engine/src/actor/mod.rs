@@ -4,6 +4,7 @@
 //! carries out its effects. It knows nothing of connections, JSON-RPC or protocol versions.
 
 mod agent;
+mod answers;
 mod attendance;
 mod background;
 mod budget;
@@ -12,6 +13,7 @@ mod desk;
 mod dispatch;
 mod events;
 mod mode;
+mod opening;
 mod policy;
 mod queue;
 mod rest;

@@ -59,18 +59,20 @@ pub(crate) struct Consequence {
 }
 
 impl Asks {
-    /// The agent asks something. A hook's answer carries words for the model, where there are any.
+    /// The agent asks something. An answer to a hook carries words for the model, where there are any: they are taken
+    /// only when the call is over or is not going to run. What the agent is told at a call's beginning it forgets on both
+    /// builds when the call is interrupted, or when it dies in the middle of it.
     pub(crate) fn consider(
         &mut self,
         ask: &ControlAsk<'_>,
         gatekeeper: &dyn Gatekeeper,
-        words: Option<&str>,
+        words: &mut dyn FnMut() -> Option<String>,
     ) -> Consequence {
         let id = &*ask.request_id;
         match &ask.body {
             ControlBody::PreToolUse { ask, .. } => in_hook(id, ask, gatekeeper, words),
             ControlBody::PostToolUse { event, .. } => {
-                Consequence { line: success(id, Verdict::after(event, words)), ..Consequence::default() }
+                Consequence { line: success(id, Verdict::after(event, words().as_deref())), ..Consequence::default() }
             }
             ControlBody::CanUseTool(ask) => self.permission(id, ask, gatekeeper),
             ControlBody::UnreadableTool { tool_use_id, hook } => {
@@ -202,13 +204,21 @@ fn decide(ask: &ToolAsk<'_>, gatekeeper: &dyn Gatekeeper) -> Gate {
     }
 }
 
-fn in_hook(id: &str, ask: &ToolAsk<'_>, gatekeeper: &dyn Gatekeeper, words: Option<&str>) -> Consequence {
+fn in_hook(
+    id: &str,
+    ask: &ToolAsk<'_>,
+    gatekeeper: &dyn Gatekeeper,
+    words: &mut dyn FnMut() -> Option<String>,
+) -> Consequence {
     let gate = decide(ask, gatekeeper);
     let answer = |verdict: Verdict<'_>| Consequence { line: success(id, verdict), ..Consequence::default() };
     let mut consequence = match &gate {
-        Gate::Allow => answer(Verdict::allow_in_hook().telling(words)),
-        Gate::Ask => answer(Verdict::ask_in_hook().telling(words)),
-        Gate::Deny(reason) => refused(id, Some(&ask.tool_use_id), Verdict::deny_in_hook(reason).telling(words)),
+        Gate::Allow => answer(Verdict::allow_in_hook()),
+        Gate::Ask => answer(Verdict::ask_in_hook()),
+        Gate::Deny(reason) => {
+            let words = words();
+            refused(id, Some(&ask.tool_use_id), Verdict::deny_in_hook(reason).telling(words.as_deref()))
+        }
     };
     if ask.agent_id.is_none() {
         consequence.gated = Some((ask.tool_use_id.to_string(), gate));

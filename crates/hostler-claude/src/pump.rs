@@ -107,9 +107,12 @@ impl Pump {
 
     /// Decides on what the agent asks; what only a person can decide is handed on.
     fn on_request(&mut self, ask: &ControlAsk<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
-        let steer = if ask.reaches_agent() { self.shared.mapper().inject() } else { None };
-        let words = steer.as_ref().map(|steer| prompt::said_meanwhile(steer.text.expose()));
-        let consequence = self.shared.asks().consider(ask, &*self.gatekeeper, words.as_deref());
+        let mut steer = None;
+        let mut words = || {
+            steer = if ask.reaches_agent() { self.shared.mapper().inject() } else { None };
+            steer.as_ref().map(|steer| prompt::said_meanwhile(steer.text.expose()))
+        };
+        let consequence = self.shared.asks().consider(ask, &*self.gatekeeper, &mut words);
         let Consequence { line, denied, mut event, gated } = consequence;
         if let Some(DriverEvent::PermissionRequested(request)) = &mut event {
             let directory = self.transcripts.working_directory();

@@ -36,6 +36,18 @@ fn nothing_waits(chat: &Value) {
     assert!(chat["queuedMessages"].as_array().is_none_or(Vec::is_empty), "{chat:#}");
 }
 
+/// The agent was told, and works on: a second call of the same message runs. Answers the turn and what it was asked.
+async fn told(bench: &Bench) -> (String, String) {
+    let (one, two) = (bench.gate("one"), bench.gate("two"));
+    let script = format!("!tool Bash {}\n!tool Bash {}\n!say blue it is", one.call(), two.call());
+    let turn = bench.peer.say(&bench.uris.chat, &script).await;
+    bench.pend("steering", "s", WORDS).await;
+    one.reached().await;
+    one.open();
+    two.reached().await;
+    (turn, script)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn words_said_while_a_tool_runs_reach_the_model_once_and_the_answer_goes_on_in_a_turn_of_theirs() {
     for build in BUILDS {
@@ -67,16 +79,12 @@ async fn words_said_while_a_tool_runs_reach_the_model_once_and_the_answer_goes_o
     }
 }
 
-/// Given before the agent is there, they are told with its first call; and then it is too late for second thoughts.
+/// They are told when the first of two calls is over, and then it is too late for second thoughts.
 #[tokio::test(flavor = "multi_thread")]
 async fn words_that_were_told_cannot_be_taken_back_and_what_is_said_after_them_waits_for_its_own_turn() {
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
-        let gate = bench.gate("look");
-        let script = format!("!tool Bash {}\n!say blue it is", gate.call());
-        bench.peer.say(&bench.uris.chat, &script).await;
-        bench.pend("steering", "s", WORDS).await;
-        gate.reached().await;
+        let script = told(&bench).await.1;
         bench.unpend("steering", "s").await;
         let refused = bench.until("chat/pendingMessageRemoved").await.unwrap_err();
         assert_eq!(refused, "the agent was told already", "{build}");
@@ -85,12 +93,12 @@ async fn words_that_were_told_cannot_be_taken_back_and_what_is_said_after_them_w
         let chat = bench.chat().await;
         assert_eq!(chat["steeringMessage"]["message"]["text"], WORDS, "{build}");
         assert_eq!(chat["queuedMessages"][0]["id"], "s2", "{build}: {chat:#}");
-        gate.open();
+        bench.gate("two").open();
         for _ in 0..3 {
             bench.end().await;
         }
         let chat = bench.chat().await;
-        let expected = [pair(&script, "[Bash]"), pair(WORDS, "blue it is"), pair("!say and round", "and round")];
+        let expected = [pair(&script, "[Bash] [Bash]"), pair(WORDS, "blue it is"), pair("!say and round", "and round")];
         assert_eq!(turns(&chat), expected, "{build}");
         nothing_waits(&chat);
         assert_eq!(bench.heard(WORDS), [0, 1, 1], "{build}");
@@ -210,16 +218,13 @@ async fn a_stop_keeps_words_that_nobody_heard() {
 async fn words_that_were_told_before_a_stop_are_shown_in_the_stopped_turn() {
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
-        let gate = bench.gate("look");
-        let turn = bench.peer.say(&bench.uris.chat, &format!("!tool Bash {}\n!say over", gate.call())).await;
-        bench.pend("steering", "s", WORDS).await;
-        gate.reached().await;
+        let turn = told(&bench).await.0;
         bench.peer.cancel(&bench.uris.chat, &turn).await;
         bench.until("chat/pendingMessageRemoved").await.unwrap();
         assert_eq!(bench.peer.ask(&bench.uris.chat, "!say go on").await, "go on", "{build}");
         let chat = bench.chat().await;
         let asked: Vec<_> = turns(&chat).into_iter().map(|(_, answer)| answer).collect();
-        let told = format!("[Bash] You said, while the agent was working: {WORDS}");
+        let told = format!("[Bash] [Bash] You said, while the agent was working: {WORDS}");
         assert_eq!(asked, [told.as_str(), "go on"], "{build}");
         nothing_waits(&chat);
         assert_eq!(bench.heard(WORDS), [0, 1], "{build}: the model knows them");

@@ -18,7 +18,7 @@ impl Gatekeeper for Always {
 fn asked(asks: &mut Asks, id: &str, request: &str, gate: &dyn Gatekeeper) -> Consequence {
     let line = format!(r#"{{"type":"control_request","request_id":"{id}","request":{request}}}"#);
     let WireMessage::ControlRequest(ask) = WireMessage::parse(line.as_bytes()).unwrap() else { panic!("{line}") };
-    asks.consider(&ask, gate, None)
+    asks.consider(&ask, gate, &mut || None)
 }
 
 fn text(line: Option<Vec<u8>>) -> String {

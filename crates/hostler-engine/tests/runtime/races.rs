@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::state::{MessageKind, TurnState};
-use hostler_driver::{CloseMode, DriverEvent, TurnCause, TurnOutcome};
+use hostler_driver::{BackgroundKind, BackgroundTask, CloseMode, DriverEvent, TurnCause, TurnOutcome};
 use hostler_testkit::clock::ManualClock;
 
 use crate::common::{Options, Rig, SESSION};
@@ -14,6 +14,10 @@ const DONE: TurnOutcome = TurnOutcome::Completed { empty: false };
 
 fn woken() -> DriverEvent {
     DriverEvent::TurnBegan(TurnCause::Agent("The tests are done.".to_owned()))
+}
+
+fn task() -> BackgroundTask {
+    BackgroundTask { id: "b".into(), kind: BackgroundKind::Shell, description: "a job".into(), call: None }
 }
 
 /// A host whose time the test moves.
@@ -42,6 +46,9 @@ async fn an_end_before_the_first_output() {
     listener.until("chat/turnComplete").await;
     // A second end of the same work means nothing.
     agent.emit(DriverEvent::TurnEnded(TurnOutcome::Interrupted)).await;
+    // It has been heard when what follows it is.
+    agent.emit(DriverEvent::BackgroundChanged(task())).await;
+    listener.until("chat/backgroundWorkSet").await;
     rig.say(SESSION, "t2", "next").await;
     assert_eq!(agent.prompt().await, "next");
     agent.answer(1, "x", "y").await;

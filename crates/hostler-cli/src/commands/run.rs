@@ -56,6 +56,9 @@ async fn converse(
     let Reached { client, events, .. } = host;
     let session = io.signals.unless(enter_session(args, settings, client, events)).await??;
     let turn = Turn::start(client, &session, prompt, settings.model.as_deref()).await?;
+    if session.busy {
+        spinner.say("Waiting behind the running turn");
+    }
     let Io { console, signals, stdin } = io;
     let person = attended.map(|editor| Person { lines: Lines::new(stdin), editor });
     if settings.json {

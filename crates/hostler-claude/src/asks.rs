@@ -220,9 +220,7 @@ fn in_hook(
             refused(id, Some(&ask.tool_use_id), Verdict::deny_in_hook(reason).telling(words.as_deref()))
         }
     };
-    if ask.agent_id.is_none() {
-        consequence.gated = Some((ask.tool_use_id.to_string(), gate));
-    }
+    consequence.gated = Some((ask.tool_use_id.to_string(), gate));
     consequence
 }
 

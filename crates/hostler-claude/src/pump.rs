@@ -2,7 +2,9 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 
-use hostler_driver::{ApiErrorCategory, DriverEvent, Gatekeeper, RequestId, StderrTail, TurnOutcome};
+use hostler_driver::{
+    ApiErrorCategory, DriverEvent, Gatekeeper, RequestId, StderrTail, SubAgentEvent, SubAgentOutcome, TurnOutcome,
+};
 use hostler_process::{CloseMode, LineError, LineReader, ProcessHandle};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
@@ -119,10 +121,11 @@ impl Pump {
             request.display = display::display(&request.tool, Some(&request.input), directory);
         }
         let mut mapper = self.shared.mapper();
+        let mut events = mapper.hooked(&ask.body);
         if let Some(call) = denied {
             mapper.denied(&call);
         }
-        let mut events = mapper.gated(gated);
+        events.extend(mapper.gated(gated));
         drop(mapper);
         let waits = event.is_some();
         events.extend(event);
@@ -175,6 +178,7 @@ impl Pump {
             let told = match event {
                 DriverEvent::TurnEnded(TurnOutcome::Failed(failure)) => &mut failure.message,
                 DriverEvent::CompactionFailed(reason) => reason,
+                DriverEvent::SubAgent { event: SubAgentEvent::Finished(SubAgentOutcome::Failed(why)), .. } => why,
                 _ => continue,
             };
             *told = told.replace(self.bearer.expose_secret(), "[redacted]");

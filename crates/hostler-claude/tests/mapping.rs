@@ -2,13 +2,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "mapping/sub_agents.rs"]
+mod sub_agents;
 #[path = "mapping/turns.rs"]
 mod turns;
 
 use common::OrderCheck;
 use hostler_claude::mapping::Mapper;
 use hostler_claude::wire::WireMessage;
-use hostler_driver::{DriverEvent, TurnCause};
+use hostler_driver::{DriverEvent, SubAgentEvent, TurnCause};
 use uuid::Uuid;
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"S","model":"m"}"#;
@@ -93,6 +95,17 @@ fn show(event: &DriverEvent) -> String {
         DriverEvent::CompactionFailed(why) => format!("not compacted: {why}"),
         DriverEvent::BackgroundChanged(task) => format!("background {} {:?} {}", task.id, task.kind, task.description),
         DriverEvent::BackgroundEnded { id } => format!("background {id} ended"),
+        DriverEvent::SubAgent { agent, event } => match event {
+            SubAgentEvent::Started(start) => format!(
+                "{agent} of {} {:?}: {} {:?}",
+                start.call,
+                start.parent.as_ref().map(ToString::to_string),
+                start.description,
+                start.prompt.expose()
+            ),
+            SubAgentEvent::Did(event) => format!("{agent}: {}", show(event)),
+            SubAgentEvent::Finished(outcome) => format!("{agent} {outcome:?}"),
+        },
         DriverEvent::ToolProgress { .. }
         | DriverEvent::SteerInjected(_)
         | DriverEvent::SteerUndelivered(_)
@@ -235,7 +248,7 @@ fn a_refused_call_is_shown_as_refused_however_the_agent_words_it() {
 }
 
 #[test]
-fn what_sub_agents_say_is_skipped_and_counted() {
+fn what_unknown_sub_agents_say_is_skipped_and_counted() {
     let mut mapper = Mapper::default();
     let of_sub_agent = whole_text("M", "sub").replace("null", "\"toolu_1\"");
     assert_eq!(replay(&mut mapper, &[&of_sub_agent]), [""; 0]);

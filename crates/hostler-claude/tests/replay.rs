@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::OrderCheck;
 use hostler_claude::mapping::Mapper;
 use hostler_claude::wire::{Block, ControlBody, StreamEvent, WireMessage};
-use hostler_driver::{DriverEvent, PartId, PartKind, ToolOutcome, TurnOutcome};
+use hostler_driver::{DriverEvent, PartId, PartKind, SubAgentEvent, SubAgentOutcome, ToolOutcome, TurnOutcome};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -100,7 +100,7 @@ impl Replay {
                 }
                 about.clone_from(&self.streaming);
             }
-            WireMessage::Assistant(whole) if !whole.sub_agent => {
+            WireMessage::Assistant(whole) if whole.parent.is_none() => {
                 about = whole.id.to_string();
                 for block in &whole.blocks {
                     let (text, reasoning) = match block {
@@ -121,16 +121,23 @@ impl Replay {
                     _ => return,
                 };
                 self.asked.insert(ask.request_id.to_string(), id.to_string());
+                for event in self.mapper.hooked(&ask.body) {
+                    self.happened(&event, "");
+                }
             }
             _ => {}
         }
         for event in self.mapper.on_message(&message) {
-            *self.counts.entry(name_of(&event)).or_default() += 1;
-            if let DriverEvent::PartStarted { part, .. } = &event {
-                self.part_of.insert(*part, about.clone());
-            }
-            self.order.see(&event);
+            self.happened(&event, &about);
         }
+    }
+
+    fn happened(&mut self, event: &DriverEvent, about: &str) {
+        *self.counts.entry(name_of(event)).or_default() += 1;
+        if let DriverEvent::PartStarted { part, .. } = event {
+            self.part_of.insert(*part, about.to_owned());
+        }
+        self.order.see(event);
     }
 
     /// What was shown of a message, all parts of one kind in order.
@@ -182,6 +189,23 @@ fn name_of(event: &DriverEvent) -> &'static str {
         DriverEvent::CompactionFailed(_) => "compaction failed",
         DriverEvent::BackgroundChanged(_) => "background changed",
         DriverEvent::BackgroundEnded { .. } => "background ended",
+        DriverEvent::SubAgent { event, .. } => match event {
+            SubAgentEvent::Started(_) => "sub-agent started",
+            SubAgentEvent::Did(did) => match **did {
+                DriverEvent::PartStarted { .. } => "sub-agent part started",
+                DriverEvent::Delta { .. } => "sub-agent delta",
+                DriverEvent::ToolStarted { .. } => "sub-agent tool started",
+                DriverEvent::ToolReady { .. } => "sub-agent tool ready",
+                DriverEvent::ToolFinished { outcome: ToolOutcome::Succeeded, .. } => "sub-agent tool succeeded",
+                DriverEvent::ToolFinished { outcome: ToolOutcome::Failed, .. } => "sub-agent tool failed",
+                DriverEvent::ToolFinished { outcome: ToolOutcome::Denied, .. } => "sub-agent tool denied",
+                DriverEvent::Usage(_) => "sub-agent usage",
+                _ => panic!("a sub-agent does not do that: {did:?}"),
+            },
+            SubAgentEvent::Finished(SubAgentOutcome::Completed) => "sub-agent completed",
+            SubAgentEvent::Finished(SubAgentOutcome::Failed(_)) => "sub-agent failed",
+            SubAgentEvent::Finished(SubAgentOutcome::Stopped) => "sub-agent stopped",
+        },
         DriverEvent::Gone { .. } => "gone",
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     FileEdit, Gate, PermissionRequest, PlanRequest, QuestionRequest, RequestId, ResumeToken, StderrTail, SteerId,
-    ToolDisplay,
+    SubAgentEvent, SubAgentId, ToolDisplay,
 };
 
 /// Names a streamed part within one connection. Never reused by a connection.
@@ -144,6 +144,13 @@ pub enum DriverEvent {
     BackgroundEnded {
         /// The task.
         id: String,
+    },
+    /// Something happens to a sub-agent. What its parent waits for ends before the turn does.
+    SubAgent {
+        /// The sub-agent.
+        agent: SubAgentId,
+        /// What happens.
+        event: SubAgentEvent,
     },
     /// The agent's work on the current turn is over.
     TurnEnded(TurnOutcome),

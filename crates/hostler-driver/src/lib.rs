@@ -13,6 +13,7 @@ mod event;
 mod installer;
 mod permission;
 mod provider;
+mod sub_agent;
 mod text;
 mod tool;
 
@@ -31,5 +32,6 @@ pub use permission::{
     QuestionKind, QuestionRequest, RequestId,
 };
 pub use provider::{Driver, ProviderInfo};
+pub use sub_agent::{SubAgentEvent, SubAgentId, SubAgentOutcome, SubAgentStart};
 pub use text::{Prompt, StderrTail};
 pub use tool::{FileEdit, ToolDisplay, ToolKind};

@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use hostler_driver::{DriverEvent, Gate, Steer, SteerId};
+use hostler_driver::{DriverEvent, Gate, Steer, SteerId, SubAgentEvent};
 use uuid::Uuid;
+
+use crate::wire::{ControlBody, POST_TOOL_USE_FAILURE};
 
 use super::Mapper;
 
@@ -61,12 +63,33 @@ impl Mapper {
     /// We refused a call: its result will be a denial.
     pub fn denied(&mut self, tool_use_id: &str) {
         self.tools.deny(tool_use_id);
+        self.sub_agents.deny(tool_use_id);
     }
 
-    /// The gate has decided on a call of the agent itself.
+    /// The gate has decided on a call.
     pub fn gated(&mut self, gated: Option<(String, Gate)>) -> Vec<DriverEvent> {
-        let shown = gated.filter(|(id, _)| self.tools.is_ready(id));
-        shown.map(|(id, gate)| DriverEvent::ToolGated { id, gate }).into_iter().collect()
+        let Some((id, gate)) = gated else { return Vec::new() };
+        let ready = self.tools.is_ready(&id);
+        let sub_agent = self.sub_agents.ready(&id);
+        let event = DriverEvent::ToolGated { id, gate };
+        match sub_agent {
+            _ if ready => vec![event],
+            Some(agent) => vec![DriverEvent::SubAgent { agent, event: SubAgentEvent::Did(Box::new(event)) }],
+            None => Vec::new(),
+        }
+    }
+
+    /// What our hooks hear of sub-agents' calls, which some builds print late or not at all.
+    pub fn hooked(&mut self, body: &ControlBody<'_>) -> Vec<DriverEvent> {
+        let mut out = Vec::new();
+        match body {
+            ControlBody::PreToolUse { ask, .. } | ControlBody::CanUseTool(ask) => self.sub_agent_calls(ask, &mut out),
+            ControlBody::PostToolUse { event, agent_id: Some(agent), tool_use_id: Some(call) } => {
+                self.sub_agent_ran(agent, call, *event == POST_TOOL_USE_FAILURE, &mut out);
+            }
+            _ => {}
+        }
+        out
     }
 
     /// The transcript of a conversation exists: it is continued by its path from now on.

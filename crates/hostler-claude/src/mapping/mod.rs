@@ -17,6 +17,7 @@ mod outcome;
 mod resume;
 mod steering;
 mod streamed;
+mod sub_agents;
 mod system;
 mod tools;
 mod usage;
@@ -37,6 +38,7 @@ use self::compaction::Compaction;
 use self::resume::Resume;
 use self::steering::Steering;
 use self::streamed::{Missing, Streamed, StreamedKind};
+use self::sub_agents::SubAgents;
 use self::tools::Tools;
 use self::usage::{Meter, TurnUsage};
 
@@ -61,6 +63,7 @@ pub struct Mapper {
     causes: Causes,
     compaction: Compaction,
     background: Background,
+    sub_agents: SubAgents,
     parts: u64,
     skipped: Skipped,
 }
@@ -70,7 +73,7 @@ pub struct Mapper {
 pub struct Skipped {
     /// Messages of a type or shape that we do not know.
     pub unknown: u64,
-    /// Messages of sub-agents.
+    /// Messages of sub-agents that never started.
     pub sub_agent: u64,
     /// Tool results without a call, deltas without a block.
     pub orphaned: u64,
@@ -101,9 +104,14 @@ impl Mapper {
     pub fn on_message(&mut self, message: &WireMessage<'_>) -> Vec<DriverEvent> {
         let mut out = Events::new();
         match message {
-            WireMessage::Stream(StreamLine { sub_agent: true, .. })
-            | WireMessage::Assistant(AssistantMessage { sub_agent: true, .. })
-            | WireMessage::User(UserMessage { sub_agent: true, .. }) => self.skipped.sub_agent += 1,
+            // Their blocks come whole.
+            WireMessage::Stream(StreamLine { sub_agent: true, .. }) => self.skipped.sub_agent += 1,
+            WireMessage::Assistant(message @ AssistantMessage { parent: Some(call), .. }) => {
+                self.on_sub_assistant(call, message, &mut out);
+            }
+            WireMessage::User(message @ UserMessage { parent: Some(call), .. }) => {
+                self.on_sub_user(call, message, &mut out);
+            }
             WireMessage::Stream(line) => self.on_stream(&line.event, &mut out),
             WireMessage::Assistant(message) => self.on_assistant(message, &mut out),
             WireMessage::User(message) => self.on_user(message, &mut out),
@@ -241,11 +249,19 @@ impl Mapper {
                 }
             }
             Content::Blocks(blocks) => {
-                out.extend(message.tool_use_result.and_then(|result| self.background.returned(result)));
+                if let Some(result) = message.tool_use_result {
+                    let goes_on = self.background.returned(result);
+                    self.sub_agents.go_on(goes_on.as_slice());
+                    out.extend(goes_on);
+                    self.agent_returned(result, out);
+                }
                 let mut edit = message.tool_use_result.and_then(edit::of);
                 for block in blocks {
                     if let Block::ToolResult { id, is_error, content } = block {
                         let edit = edit.take().filter(|_| !is_error);
+                        if *is_error {
+                            self.call_failed(id, &Block::tool_output(*content), out);
+                        }
                         match self.tools.finish(id, *is_error, Block::tool_output(*content), edit) {
                             Some(finished) => out.push(finished),
                             None => self.skipped.orphaned += 1,
@@ -269,6 +285,7 @@ impl Mapper {
                 self.tools.deny(id);
             }
         }
+        self.sub_agents_of_turn_over(out);
         out.extend(self.tools.finish_all("The turn ended before the call was finished."));
         out.extend(self.compaction.turn_ended());
         let turn = self.turn.take().unwrap_or_default();

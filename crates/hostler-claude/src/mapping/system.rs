@@ -25,18 +25,31 @@ impl Mapper {
                 }
             }
             SystemMessage::Status(status) => self.on_status(status, out),
-            SystemMessage::TaskStarted(started) => out.extend(self.background.started(started)),
-            SystemMessage::TaskUpdated(update) => out.extend(self.background.updated(update)),
-            SystemMessage::BackgroundTasks(list) => out.extend(self.background.listed(list)),
+            SystemMessage::TaskStarted(started) => {
+                self.sub_agent_started(started, out);
+                let goes_on = self.background.started(started);
+                self.sub_agents.go_on(goes_on.as_slice());
+                out.extend(goes_on);
+            }
+            SystemMessage::TaskUpdated(update) => {
+                out.extend(self.background.updated(update));
+                self.sub_agent_updated(update, out);
+            }
+            SystemMessage::BackgroundTasks(list) => {
+                let changes = self.background.listed(list);
+                self.sub_agents.go_on(&changes);
+                out.extend(changes);
+            }
             SystemMessage::TaskNotification(over) => {
                 let (event, reason) = self.background.notified(over);
                 out.extend(event);
+                self.sub_agent_notified(over, out);
                 if let Some(reason) = reason {
                     self.causes.announce(reason, self.turn.is_some());
                 }
             }
             SystemMessage::Informational { content: Some(content) } => self.notice(content, out),
-            SystemMessage::PermissionDenied { tool_use_id: Some(id) } => self.tools.deny(id),
+            SystemMessage::PermissionDenied { tool_use_id: Some(id) } => self.denied(id),
             SystemMessage::Informational { .. } | SystemMessage::PermissionDenied { .. } | SystemMessage::Named(_) => {}
         }
     }

@@ -35,6 +35,11 @@ impl Tools {
         true
     }
 
+    /// Whether there is, or was, such a call.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.calls.contains_key(id)
+    }
+
     /// Whether this completes the call's input.
     pub(super) fn ready(&mut self, id: &str) -> bool {
         match self.calls.get_mut(id) {

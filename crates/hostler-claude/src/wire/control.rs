@@ -29,8 +29,10 @@ pub enum ControlBody<'a> {
     PostToolUse {
         /// Which of the two, in the agent's words; the answer must repeat it.
         event: &'static str,
-        /// Whether a sub-agent made the call.
-        sub_agent: bool,
+        /// The call.
+        tool_use_id: Option<Text<'a>>,
+        /// The sub-agent that made it.
+        agent_id: Option<Text<'a>>,
     },
     /// A request about a tool, in a shape that we cannot read. It must not be taken for a yes.
     UnreadableTool {
@@ -61,6 +63,14 @@ pub struct ToolAsk<'a> {
     pub agent_id: Option<Text<'a>>,
     /// Why the agent asks.
     pub reason: Option<Text<'a>>,
+}
+
+impl<'a> ToolAsk<'a> {
+    /// A sub-agent's call, as its message tells of it.
+    pub(crate) fn of(call: &'a str, tool: &'a str, input: &'a RawValue, agent: &'a str) -> Self {
+        let text = |text: &'a str| Text(text.into());
+        Self { tool_use_id: text(call), tool: text(tool), input, agent_id: Some(text(agent)), reason: None }
+    }
 }
 
 /// A question of an MCP server.
@@ -144,7 +154,7 @@ impl<'a> ControlAsk<'a> {
     pub fn reaches_agent(&self) -> bool {
         match &self.body {
             ControlBody::PreToolUse { ask, .. } => ask.agent_id.is_none(),
-            ControlBody::PostToolUse { sub_agent, .. } => !sub_agent,
+            ControlBody::PostToolUse { agent_id, .. } => agent_id.is_none(),
             _ => false,
         }
     }
@@ -202,7 +212,8 @@ fn hook<'a>(tool_use_id: Option<Text<'a>>, input: Option<&'a RawValue>) -> Contr
     };
     let after = [POST_TOOL_USE, POST_TOOL_USE_FAILURE].into_iter().find(|event| input.is(event));
     if let Some(event) = after {
-        return ControlBody::PostToolUse { event, sub_agent: input.agent_id.is_some() };
+        let tool_use_id = input.tool_use_id.or(tool_use_id);
+        return ControlBody::PostToolUse { event, tool_use_id, agent_id: input.agent_id };
     }
     let is_ours = input.is(PRE_TOOL_USE);
     let tool_use_id = input.tool_use_id.or(tool_use_id);

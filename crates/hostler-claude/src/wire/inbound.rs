@@ -128,15 +128,15 @@ impl<'a> WireMessage<'a> {
     /// `None` for a type that we do not know.
     fn parse_known<E: StreamPayload<'a>>(line: &'a [u8]) -> Result<Option<Self>, serde_json::Error> {
         let fields: Line<'a, E> = serde_json::from_slice(line)?;
-        let sub_agent = fields.parent_tool_use_id.is_some();
+        let parent = fields.parent_tool_use_id;
         Ok(Some(match (&*fields.kind, fields.event, fields.message) {
             ("stream_event", Some(event), _) => match event.named() {
-                Some(event) => Self::Stream(StreamLine { sub_agent, event }),
+                Some(event) => Self::Stream(StreamLine { sub_agent: parent.is_some(), event }),
                 None => return Ok(None),
             },
-            ("assistant", _, Some(raw)) => Self::Assistant(message::assistant(raw, sub_agent)?),
+            ("assistant", _, Some(raw)) => Self::Assistant(message::assistant(raw, parent)?),
             ("user", _, Some(raw)) => {
-                let mut message = message::user(raw, fields.tool_result_meta, sub_agent)?;
+                let mut message = message::user(raw, fields.tool_result_meta, parent)?;
                 message.tool_use_result = fields.tool_use_result;
                 Self::User(message)
             }

@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Text;
+use super::{Text, Tokens};
 
 /// The model name of what the agent wrote itself.
 pub const SYNTHETIC: &str = "<synthetic>";
@@ -15,8 +15,10 @@ pub struct AssistantMessage<'a> {
     pub model: Option<Text<'a>>,
     /// The blocks.
     pub blocks: Vec<Block<'a>>,
-    /// Whether a sub-agent said it.
-    pub sub_agent: bool,
+    /// What the answer has used so far, as far as whole blocks tell it.
+    pub usage: Tokens,
+    /// The call that made the sub-agent that said it; absent for the agent itself.
+    pub parent: Option<Text<'a>>,
 }
 
 impl AssistantMessage<'_> {
@@ -35,8 +37,8 @@ pub struct UserMessage<'a> {
     pub tool_use_result: Option<&'a RawValue>,
     /// What the agent says about the tool results (newer builds).
     pub tool_results: Vec<ToolResultMeta<'a>>,
-    /// Whether it belongs to a sub-agent.
-    pub sub_agent: bool,
+    /// The call that made the sub-agent that it belongs to; absent for the agent itself.
+    pub parent: Option<Text<'a>>,
 }
 
 /// A message's content: some messages hold plain text.
@@ -109,6 +111,8 @@ struct RawMessage<'a> {
     model: Option<Text<'a>>,
     #[serde(borrow)]
     content: &'a RawValue,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -133,28 +137,33 @@ struct RawBlock<'a> {
     is_error: Option<bool>,
 }
 
-pub(super) fn assistant(raw: &RawValue, sub_agent: bool) -> Result<AssistantMessage<'_>, serde_json::Error> {
-    let message: RawMessage<'_> = serde_json::from_str(raw.get())?;
+pub(super) fn assistant<'a>(
+    raw: &'a RawValue,
+    parent: Option<Text<'a>>,
+) -> Result<AssistantMessage<'a>, serde_json::Error> {
+    let message: RawMessage<'a> = serde_json::from_str(raw.get())?;
     let blocks = match content(message.content)? {
         Content::Plain(text) => vec![Block::Text(text)],
         Content::Blocks(blocks) => blocks,
     };
     let id = message.id.unwrap_or_else(|| Text("".into()));
-    Ok(AssistantMessage { id, model: message.model, blocks, sub_agent })
+    // Counts in a shape that we do not know are as good as absent.
+    let usage = message.usage.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    Ok(AssistantMessage { id, model: message.model, blocks, usage, parent })
 }
 
 pub(super) fn user<'a>(
     raw: &'a RawValue,
     meta: Option<&'a RawValue>,
-    sub_agent: bool,
+    parent: Option<Text<'a>>,
 ) -> Result<UserMessage<'a>, serde_json::Error> {
     let message: RawMessage<'a> = serde_json::from_str(raw.get())?;
     // The meta data is a convenience of newer builds: in a shape that we do not know it is as good as absent.
     let tool_results = meta.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    Ok(UserMessage { content: content(message.content)?, tool_use_result: None, tool_results, sub_agent })
+    Ok(UserMessage { content: content(message.content)?, tool_use_result: None, tool_results, parent })
 }
 
-fn content(raw: &RawValue) -> Result<Content<'_>, serde_json::Error> {
+pub(super) fn content(raw: &RawValue) -> Result<Content<'_>, serde_json::Error> {
     if raw.get().starts_with('"') {
         return Ok(Content::Plain(serde_json::from_str(raw.get())?));
     }

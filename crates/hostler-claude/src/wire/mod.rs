@@ -23,7 +23,8 @@ pub use outcome::{ModelUse, PermissionDenial, TurnResult};
 pub use stream::{BlockDelta, BlockStart, StreamEvent, StreamLine, Tokens};
 pub use system::{ApiRetry, CompactBoundary, CompactMetadata, Init, NamedSystem, Status, SystemMessage};
 pub use task::{
-    BackgroundTasks, CommandLifecycle, LeftBehind, ListedTask, TaskNotification, TaskPatch, TaskStarted, TaskUpdated,
+    AgentReturned, BackgroundTasks, CommandLifecycle, LeftBehind, ListedTask, TaskNotification, TaskPatch, TaskStarted,
+    TaskUpdated,
 };
 
 use std::borrow::Cow;

@@ -1,6 +1,7 @@
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::Text;
+use super::{Block, Content, Text, Tokens};
 
 /// A `system/task_started` line: a sub-agent, or a command that takes long, begins.
 #[derive(Debug, Deserialize)]
@@ -17,6 +18,12 @@ pub struct TaskStarted<'a> {
     /// `local_bash`, `local_agent`, …
     #[serde(borrow, default)]
     pub task_type: Option<Text<'a>>,
+    /// Which sub-agent it is (newer builds).
+    #[serde(borrow, default)]
+    pub subagent_type: Option<Text<'a>>,
+    /// What a sub-agent is told.
+    #[serde(borrow, default)]
+    pub prompt: Option<Text<'a>>,
     /// Whether the agent goes on without waiting for it; older builds do not say.
     #[serde(default)]
     pub is_backgrounded: Option<bool>,
@@ -91,6 +98,34 @@ impl LeftBehind<'_> {
     pub fn task(&self) -> Option<&str> {
         let agent = self.agent_id.as_deref().filter(|_| self.is_async);
         self.background_task_id.as_deref().or(agent)
+    }
+}
+
+/// What the call that made a sub-agent says about it when it returns.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentReturned<'a> {
+    /// The sub-agent.
+    #[serde(borrow, default)]
+    pub agent_id: Option<Text<'a>>,
+    /// Whether it goes on.
+    #[serde(default)]
+    pub is_async: bool,
+    /// What its last answer used.
+    #[serde(default)]
+    pub usage: Option<Tokens>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+impl AgentReturned<'_> {
+    /// What the sub-agent said at the end. The agent's own notes stand before it.
+    pub fn last_words(&self) -> Option<String> {
+        let Content::Blocks(blocks) = super::message::content(self.content?).ok()? else { return None };
+        blocks.into_iter().rev().find_map(|block| match block {
+            Block::Text(text) => Some(text.0.into_owned()),
+            _ => None,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hostler_driver::{DriverEvent, PartId, PartKind, ToolOutcome, TurnOutcome};
+use hostler_driver::{DriverEvent, PartId, PartKind, SubAgentEvent, SubAgentId, ToolOutcome, TurnOutcome};
 
 /// Sees events one by one and panics at the first one that is out of order.
 #[derive(Default)]
@@ -16,6 +16,8 @@ pub(crate) struct OrderCheck {
     pub(crate) tool_outcomes: HashMap<String, ToolOutcome>,
     pub(crate) notices: Vec<String>,
     pub(crate) background: HashSet<String>,
+    /// Those that work, each with an order of its own.
+    pub(crate) sub_agents: HashMap<SubAgentId, OrderCheck>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -26,10 +28,36 @@ enum Tool {
 }
 
 impl OrderCheck {
+    fn sub_agent(&mut self, agent: &SubAgentId, event: &SubAgentEvent) {
+        match event {
+            SubAgentEvent::Started(start) => {
+                let parent = start.parent.as_ref();
+                assert!(parent.is_none_or(|parent| self.sub_agents.contains_key(parent)), "{agent} has no parent");
+                let order = Self { in_turn: true, ..Self::default() };
+                assert!(self.sub_agents.insert(agent.clone(), order).is_none(), "{agent} starts twice");
+            }
+            SubAgentEvent::Did(event) => {
+                if let DriverEvent::PartStarted { part, .. } = &**event {
+                    assert!(!self.parts.contains_key(part), "{part:?} is the agent's own");
+                }
+                let order = self.sub_agents.get_mut(agent).unwrap_or_else(|| panic!("{agent} has not started"));
+                order.see(event);
+            }
+            SubAgentEvent::Finished(_) => {
+                let order = self.sub_agents.remove(agent).unwrap_or_else(|| panic!("{agent} has not started"));
+                assert!(order.tools.values().all(|tool| *tool == Tool::Finished), "{agent} leaves calls open");
+                self.tool_outcomes.extend(order.tool_outcomes);
+            }
+        }
+    }
+
     pub(crate) fn see(&mut self, event: &DriverEvent) {
         let anywhere = matches!(
             event,
-            DriverEvent::TurnBegan(_) | DriverEvent::BackgroundChanged(_) | DriverEvent::BackgroundEnded { .. }
+            DriverEvent::TurnBegan(_)
+                | DriverEvent::BackgroundChanged(_)
+                | DriverEvent::BackgroundEnded { .. }
+                | DriverEvent::SubAgent { .. }
         );
         assert!(self.in_turn || anywhere, "outside of a turn: {event:?}");
         let usage_was_last = std::mem::take(&mut self.usage_is_last);
@@ -87,6 +115,10 @@ impl OrderCheck {
                 assert!(open.is_empty(), "calls are open behind their turn: {open:?}");
                 self.outcomes.push(outcome.clone());
                 self.in_turn = false;
+            }
+            DriverEvent::SubAgent { agent, event } => {
+                self.sub_agent(agent, event);
+                self.usage_is_last = usage_was_last;
             }
             DriverEvent::ToolGated { .. }
             | DriverEvent::ToolProgress { .. }

@@ -154,6 +154,7 @@ impl Transcript {
             | DriverEvent::SteerUndelivered(_)
             | DriverEvent::BackgroundChanged(_)
             | DriverEvent::BackgroundEnded { .. }
+            | DriverEvent::SubAgent { .. }
             | DriverEvent::ResumeToken(_)
             | DriverEvent::TurnEnded(_)
             | DriverEvent::Gone { .. } => {}

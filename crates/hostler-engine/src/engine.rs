@@ -30,6 +30,9 @@ use crate::{EngineError, clients, config, uri};
 /// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
 pub const ABSENCE: Duration = Duration::from_secs(30);
 
+/// How long a subscription waits for a sub-agent's chat.
+const EARLY: Duration = Duration::from_secs(5);
+
 /// How many messages may wait in one chat, if nobody says otherwise.
 pub const MAX_QUEUE: usize = 100;
 
@@ -126,6 +129,7 @@ impl Engine {
             permissions: config.permissions,
             rules_version: watch::Sender::new(rules.page().version),
             rules,
+            workers_begun: watch::Sender::new(0),
             absence: config.absence,
             clock: config.clock,
             fleet: Fleet::new(config.fleet),
@@ -268,6 +272,33 @@ impl Engine {
         let subscribe = Subscribe { channel: channel.to_owned(), subscriber: subscriber.clone(), token, reply };
         handle.send(Input::Subscribe(subscribe)).await.map_err(|_| not_found())?;
         answer.await.map_err(|_| not_found())?
+    }
+
+    /// Subscribes to a channel as [`subscribe`](Self::subscribe) does. Where a sub-agent's chat is not there yet, it is
+    /// waited for: whoever sees its call may be faster than it is.
+    ///
+    /// # Errors
+    /// If there is no such channel, and none within a few seconds.
+    pub async fn subscribe_soon(&self, channel: &str, subscriber: &Subscriber, token: u64) -> Result<(), EngineError> {
+        let mut begun = self.host.workers_begun.subscribe();
+        let mut over = self.host.clock.sleep(EARLY);
+        loop {
+            let result = self.subscribe(channel, subscriber, token).await;
+            if !matches!(result, Err(EngineError::ChannelNotFound(_))) || !self.may_begin(channel) {
+                return result;
+            }
+            tokio::select! {
+                Ok(()) = begun.changed() => {}
+                () = &mut over => return result,
+                () = subscriber.gone() => return result,
+                () = self.host.stop.cancelled() => return result,
+            }
+        }
+    }
+
+    /// Whether a channel may be there in a moment: the chat of a sub-agent, in a session that is there.
+    pub fn may_begin(&self, channel: &str) -> bool {
+        uri::is_worker(channel) && uri::session_of(channel).is_some_and(|session| self.host.sessions().knows(&session))
     }
 
     /// The subscriber no longer hears the channel.

@@ -45,6 +45,8 @@ pub(crate) struct Host {
     pub(crate) rules: Arc<RuleBook>,
     /// The version of the rules that sessions have been told of; what waits there is decided anew.
     pub(crate) rules_version: watch::Sender<u64>,
+    /// Counts the chats of sub-agents that have begun, for whoever waits for one.
+    pub(crate) workers_begun: watch::Sender<u64>,
     /// How long a client may be away before it is no longer part of its sessions.
     pub(crate) absence: Duration,
     pub(crate) clock: Arc<dyn Clock>,

@@ -48,6 +48,11 @@ impl Subscriber {
         &self.overflow
     }
 
+    /// Returns when nobody reads the queue any more.
+    pub(crate) async fn gone(&self) {
+        self.queue.closed().await;
+    }
+
     /// Puts something into the queue behind everything that is there. `false` if the subscriber is cut off.
     pub fn deliver(&self, delivery: Delivery) -> bool {
         if self.overflow.is_cancelled() {

@@ -29,6 +29,7 @@ mod session;
 mod transcript;
 mod turn;
 mod uri;
+mod worker;
 
 pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
@@ -44,4 +45,4 @@ pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
 pub use returning::{Presence, Reconnected};
 pub use session::Dispatch;
 pub use turn::{AgentPhase, Effect, End, Input as TurnInput, MessageId, Need, TurnId, TurnMachine, TurnPhase};
-pub use uri::{ROOT, default_chat_uri, is_session_uri};
+pub use uri::{ROOT, default_chat_uri, is_session_uri, worker_chat_uri};

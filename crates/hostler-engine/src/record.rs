@@ -43,6 +43,9 @@ pub(crate) struct SessionSnapshot {
     /// The last turn whose message the agent has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delivered: Option<String>,
+    /// The chats of sub-agents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) workers: Vec<ChatState>,
     /// Queued messages that have become turns lately.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) consumed: VecDeque<String>,

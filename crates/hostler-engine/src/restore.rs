@@ -6,15 +6,16 @@ use std::sync::Arc;
 use ahp::reducers::ReduceOutcome;
 use ahp_types::StateAction;
 use hostler_rules::RuleSet;
-use hostler_store::{JournalRow, StoredState};
+use hostler_store::{JournalRow, StoredState, StoredTurn};
 
 use crate::record::{Record, SessionSnapshot};
 use crate::session::Session;
+use crate::worker::Worker;
 
 /// Brings a session back: from its snapshot and its turns, or from its beginning, and then the journal after that.
 /// `None` if the store does not hold its beginning.
 pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Option<Session> {
-    let mut session = stored.snapshot.and_then(|body| snapshot(uri, listed, &body, &stored.turns));
+    let mut session = stored.snapshot.and_then(|body| snapshot(uri, listed, &body, stored.turns));
     for row in stored.rows {
         match row {
             JournalRow::Record { json, .. } => record(uri, listed, &json, &mut session),
@@ -34,13 +35,18 @@ pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Opti
     session
 }
 
-fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Option<Session> {
-    let SessionSnapshot { session, mut chat, created_at, conversation, token, allowed, delivered, consumed } =
+fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) -> Option<Session> {
+    let SessionSnapshot { session, mut chat, created_at, conversation, token, allowed, delivered, workers, consumed } =
         serde_json::from_str(body)
             .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
             .ok()?;
-    for turn in turns {
-        match serde_json::from_str(turn) {
+    let mut workers = workers;
+    for StoredTurn { chat: of, body } in turns {
+        let chat = match workers.iter_mut().find(|worker| worker.resource == of) {
+            Some(worker) => worker,
+            None => &mut chat,
+        };
+        match serde_json::from_str(&body) {
             Ok(turn) => chat.turns.push(turn),
             Err(error) => tracing::error!(session = &**uri, %error, "a stored turn could not be read"),
         }
@@ -51,6 +57,7 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: &[String]) -> Optio
         session: Arc::new(session),
         stored_turns: chat.turns.len(),
         chat: Arc::new(chat),
+        workers: workers.into_iter().map(Worker::restored).collect(),
         created_at,
         conversation,
         token,
@@ -73,6 +80,7 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 chat_uri: chat.resource.as_str().into(),
                 session: Arc::new(*state),
                 chat: Arc::new(*chat),
+                workers: Vec::new(),
                 created_at,
                 conversation,
                 token: None,

@@ -19,6 +19,7 @@ use uuid::Uuid;
 use crate::hub::Subscriber;
 use crate::record::SessionSnapshot;
 use crate::uri;
+use crate::worker::Worker;
 
 /// How many messages are remembered that have left the queue.
 const MAX_CONSUMED: usize = 64;
@@ -44,13 +45,15 @@ impl Dispatch {
     }
 }
 
-/// The states of a session and its default chat, moved by the reducers alone.
+/// The states of a session and its chats, moved by the reducers alone.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) uri: Arc<str>,
     pub(crate) chat_uri: Arc<str>,
     pub(crate) session: Arc<SessionState>,
     pub(crate) chat: Arc<ChatState>,
+    /// The chats of sub-agents, in the order of their beginning.
+    pub(crate) workers: Vec<Worker>,
     pub(crate) created_at: String,
     /// The key of the conversation's lock, and its first session id.
     pub(crate) conversation: Uuid,
@@ -144,6 +147,7 @@ impl Session {
             chat_uri,
             session: Arc::new(session),
             chat: Arc::new(chat),
+            workers: Vec::new(),
             created_at: now,
             token: None,
             rules: RuleSet::default(),
@@ -159,6 +163,14 @@ impl Session {
     /// Moves the state. Every number that clients see has passed here.
     pub(crate) fn apply(&mut self, channel: &str, action: &StateAction) -> ReduceOutcome {
         if channel != &*self.chat_uri {
+            if let Some(worker) = self.workers.iter_mut().find(|worker| *worker.uri == *channel) {
+                return worker.apply(action);
+            }
+            if let StateAction::SessionChatAdded(added) = action
+                && self.chat_on(&added.summary.resource).is_none()
+            {
+                self.workers.push(Worker::new(&added.summary));
+            }
             return apply_action_to_session(Arc::make_mut(&mut self.session), action);
         }
         let outcome = apply_action_to_chat(Arc::make_mut(&mut self.chat), action);
@@ -187,10 +199,27 @@ impl Session {
         Some((message, self.injected.as_deref() == Some(&message.id)))
     }
 
-    /// The action that brings the session's line about its chat up to date, if it is not.
-    pub(crate) fn chat_projection(&self) -> Option<StateAction> {
-        let line = self.session.chats.iter().find(|line| line.resource == *self.chat_uri)?;
-        let chat = &self.chat;
+    /// The chat of a sub-agent.
+    pub(crate) fn worker(&self, channel: &str) -> Option<&Worker> {
+        self.workers.iter().find(|worker| *worker.uri == *channel)
+    }
+
+    /// The chat of a channel.
+    pub(crate) fn chat_on(&self, channel: &str) -> Option<&Arc<ChatState>> {
+        if channel == &*self.chat_uri {
+            return Some(&self.chat);
+        }
+        self.worker(channel).map(|worker| &worker.chat)
+    }
+
+    /// The actions that bring the session's lines about its chats up to date, as far as they are not.
+    pub(crate) fn chat_projections(&self) -> Vec<StateAction> {
+        let chats = std::iter::once(&self.chat).chain(self.workers.iter().map(|worker| &worker.chat));
+        chats.filter_map(|chat| self.chat_projection(chat)).collect()
+    }
+
+    fn chat_projection(&self, chat: &ChatState) -> Option<StateAction> {
+        let line = self.session.chats.iter().find(|line| line.resource == chat.resource)?;
         let changes = PartialChatSummary {
             status: (line.status != chat.status).then_some(chat.status),
             modified_at: (line.modified_at != chat.modified_at).then(|| chat.modified_at.clone()),
@@ -199,7 +228,7 @@ impl Session {
         if changes == PartialChatSummary::default() {
             return None;
         }
-        let chat = self.chat_uri.to_string();
+        let chat = chat.resource.clone();
         Some(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
     }
 
@@ -208,7 +237,11 @@ impl Session {
         let (session, chat) = (&self.session, &self.chat);
         let activity_bits =
             SessionStatus::InputNeeded.bits() | SessionStatus::Idle.bits() | SessionStatus::Error.bits();
-        let status = (session.status & !activity_bits) | (chat.status & activity_bits);
+        let activity = match self.workers.iter().any(Worker::needs_input) {
+            true => SessionStatus::InputNeeded.bits(),
+            false => chat.status & activity_bits,
+        };
+        let status = (session.status & !activity_bits) | activity;
         SessionSummary {
             provider: session.provider.clone(),
             title: session.title.clone(),
@@ -242,6 +275,7 @@ impl Session {
         let snapshot = SessionSnapshot {
             session: (*self.session).clone(),
             chat,
+            workers: self.workers.iter().map(|worker| without_turns(&worker.chat)).collect(),
             created_at: self.created_at.clone(),
             conversation: self.conversation,
             token: self.token.clone(),
@@ -251,11 +285,23 @@ impl Session {
         };
         let body = serde_json::to_string(&snapshot).map_err(encode)?;
         let mut turns = Vec::new();
-        for (position, turn) in self.chat.turns.iter().enumerate().skip(self.stored_turns) {
-            let body = serde_json::to_string(turn).map_err(encode)?;
-            turns.push(TurnRow { chat: Arc::clone(&self.chat_uri), position, body });
+        let own = (&self.chat_uri, &self.chat, self.stored_turns);
+        let workers = self.workers.iter().map(|worker| (&worker.uri, &worker.chat, worker.stored_turns));
+        for (uri, chat, stored) in std::iter::once(own).chain(workers) {
+            for (position, turn) in chat.turns.iter().enumerate().skip(stored) {
+                let body = serde_json::to_string(turn).map_err(encode)?;
+                turns.push(TurnRow { chat: Arc::clone(uri), position, body });
+            }
         }
         Ok(SnapshotRow { body, turns })
+    }
+
+    /// The store holds every ended turn now.
+    pub(crate) fn turns_are_stored(&mut self) {
+        self.stored_turns = self.chat.turns.len();
+        for worker in &mut self.workers {
+            worker.stored_turns = worker.chat.turns.len();
+        }
     }
 
     /// The directory that the agent works in.
@@ -269,9 +315,9 @@ impl Session {
         self.session.config.as_ref()?.values.get(key)?.as_str()
     }
 
-    /// A call of the running turn that waits for a confirmation.
-    pub(crate) fn pending_call(&self, call: &str) -> Option<&ToolCallPendingConfirmationState> {
-        self.chat.active_turn.as_ref()?.response_parts.iter().find_map(|part| match part {
+    /// A call of a chat's running turn that waits for a confirmation.
+    pub(crate) fn pending_call(&self, chat: &str, call: &str) -> Option<&ToolCallPendingConfirmationState> {
+        self.chat_on(chat)?.active_turn.as_ref()?.response_parts.iter().find_map(|part| match part {
             ResponsePart::ToolCall(part) => match &part.tool_call {
                 ToolCallState::PendingConfirmation(state) if state.tool_call_id == call => Some(state),
                 _ => None,

@@ -9,6 +9,7 @@ pub const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 
 const CHAT_SCHEME: &str = "ahp-chat:";
 const DEFAULT_CHAT: &str = "ahp-chat://default/";
+const WORKER_CHAT: &str = "ahp-chat://subagent/";
 
 /// Whether a URI can name a session: it has a legal scheme that is none of the protocol's own.
 pub fn is_session_uri(uri: &str) -> bool {
@@ -28,12 +29,34 @@ pub fn default_chat_uri(session: &str) -> String {
     format!("{DEFAULT_CHAT}{}", URL_SAFE_NO_PAD.encode(session))
 }
 
+/// The URI of the chat of a sub-agent that a call made.
+pub fn worker_chat_uri(session: &str, call: &str) -> String {
+    // Whatever is no letter of a URI's path is written as its bytes, as VS Code does it.
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(byte);
+    let mut name = String::with_capacity(call.len());
+    for byte in call.bytes() {
+        match plain(&byte) {
+            true => name.push(char::from(byte)),
+            false => name.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    format!("{WORKER_CHAT}{}/{name}", URL_SAFE_NO_PAD.encode(session))
+}
+
+/// Whether a channel is a sub-agent's chat: such a one may be there in a moment.
+pub(crate) fn is_worker(channel: &str) -> bool {
+    channel.starts_with(WORKER_CHAT)
+}
+
 /// The session that a channel belongs to: the channel itself, or the one that a chat's URI carries.
 pub(crate) fn session_of(channel: &str) -> Option<String> {
     if !channel.starts_with(CHAT_SCHEME) {
         return is_session_uri(channel).then(|| channel.to_owned());
     }
-    let encoded = channel.strip_prefix(DEFAULT_CHAT)?;
+    let encoded = match channel.strip_prefix(WORKER_CHAT) {
+        Some(worker) => worker.split_once('/')?.0,
+        None => channel.strip_prefix(DEFAULT_CHAT)?,
+    };
     let bytes = URL_SAFE_NO_PAD.decode(encoded).ok()?;
     let session = String::from_utf8(bytes).ok()?;
     is_session_uri(&session).then_some(session)
@@ -56,6 +79,14 @@ mod tests {
         let session = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
         assert_eq!(session_of(&default_chat_uri(session)).as_deref(), Some(session));
         assert_eq!(session_of(session).as_deref(), Some(session));
+    }
+
+    #[test]
+    fn a_sub_agents_chat_leads_back_to_its_session() {
+        let chat = worker_chat_uri("claude:/s", "toolu_1/ü");
+        assert_eq!(chat, "ahp-chat://subagent/Y2xhdWRlOi9z/toolu_1%2F%C3%BC");
+        assert_eq!(session_of(&chat).as_deref(), Some("claude:/s"));
+        assert!(is_worker(&chat) && !is_worker(&default_chat_uri("claude:/s")));
     }
 
     #[test]

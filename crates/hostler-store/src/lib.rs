@@ -24,6 +24,6 @@ pub use batch::{
 };
 pub use blob::Blob;
 pub use error::StoreError;
-pub use reader::{JournalRow, StoredSession, StoredState};
+pub use reader::{JournalRow, StoredSession, StoredState, StoredTurn};
 pub use retention::Retention;
 pub use sequencer::{Life, Sequencer, Store, StoreOptions};

@@ -41,7 +41,11 @@ impl Actor {
         dispatch: &Dispatch,
         said: ChatToolCallConfirmedAction,
     ) -> Result<(), Refusal> {
-        if self.transcript.as_ref().is_none_or(|turn| turn.turn() != said.turn_id) {
+        let worker = self.workers.in_chat(&dispatch.channel).map(str::to_owned);
+        let elsewhere = self.desk.permission(&said.tool_call_id).is_some_and(|open| open.worker != worker);
+        let of_worker = dispatch.channel != *self.session.chat_uri;
+        let turn = if of_worker && worker.is_none() { None } else { self.transcript_of(worker.as_deref()) };
+        if elsewhere || turn.is_none_or(|turn| turn.turn() != said.turn_id) {
             return Err("that turn is over, and nobody waits for the answer any more".to_owned());
         }
         let confirmation = self.desk.confirmation(&said)?;
@@ -60,6 +64,8 @@ impl Actor {
         let (call, approved) = (action.tool_call_id.clone(), action.approved);
         let Some(open) = self.desk.permission(&call) else { return Err("nobody waits for this answer".to_owned()) };
         let input = edited.clone().unwrap_or_else(|| open.input.clone());
+        let worker = open.worker.clone();
+        let home = self.home_of(worker.as_deref());
         if approved && let Gate::Deny(why) = self.gate.ruling(&open.tool, input.get()).gate {
             return Err(format!("it cannot be allowed: {why}"));
         }
@@ -82,14 +88,14 @@ impl Actor {
             None => {}
         }
         let mut replaced = Output::default();
-        if let (Some(edited), Some(turn)) = (&edited, self.transcript.as_mut())
+        if let (Some(edited), Some(turn)) = (&edited, self.transcript_of(worker.as_deref()))
             && turn.replace_input(&call, edited.get(), &mut replaced)
         {
             action.edited_tool_input = None;
         }
         change = change
-            .output(replaced)
-            .chat_of(StateAction::ChatToolCallConfirmed(action), decider.origin)
+            .output_on(&home, replaced)
+            .on(home.clone(), StateAction::ChatToolCallConfirmed(action), decider.origin)
             .session(no_longer_needed(permission_key(&call)))
             .audit([entry]);
         self.commit(change).await.map_err(|error| error.to_string())?;
@@ -105,10 +111,10 @@ impl Actor {
             self.answer_agent(open.request, answer);
         }
         let mut output = Output::default();
-        if let Some(turn) = self.transcript.as_mut() {
+        if let Some(turn) = self.transcript_of(worker.as_deref()) {
             turn.answered(&call, approved, &mut output);
         }
-        self.flush(&mut output).await;
+        self.flush_on(&home, &mut output).await;
         self.project().await;
         Ok(())
     }
@@ -145,7 +151,8 @@ impl Actor {
 
     /// The host itself decides about a call that waits.
     async fn decide(&mut self, call: String, approved: bool, message: Option<String>, decider: Decider) {
-        let Some(turn_id) = self.transcript.as_ref().map(|turn| turn.turn().to_owned()) else { return };
+        let worker = self.desk.permission(&call).and_then(|open| open.worker.clone());
+        let Some(turn_id) = self.transcript_of(worker.as_deref()).map(|turn| turn.turn().to_owned()) else { return };
         let action = ChatToolCallConfirmedAction {
             turn_id,
             tool_call_id: call,

@@ -55,8 +55,8 @@ impl Actor {
         let Subscribe { channel, subscriber, token, reply } = subscribe;
         let (resource, state) = if channel == *self.session.uri {
             (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
-        } else if channel == *self.session.chat_uri {
-            (Arc::clone(&self.session.chat_uri), ChannelState::Chat(Arc::clone(&self.session.chat)))
+        } else if let Some(chat) = self.session.chat_on(&channel) {
+            (channel.as_str().into(), ChannelState::Chat(Arc::clone(chat)))
         } else {
             let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
             return;

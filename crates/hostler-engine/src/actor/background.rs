@@ -2,7 +2,7 @@
 
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatBackgroundWorkRemovedAction, ChatBackgroundWorkSetAction};
-use ahp_types::state::{BackgroundShellWork, BackgroundWork};
+use ahp_types::state::{BackgroundShellWork, BackgroundSubagentWork, BackgroundWork};
 use hostler_driver::{BackgroundKind, BackgroundTask, ConnectionError, DriverEvent};
 use tokio::sync::oneshot;
 
@@ -21,6 +21,7 @@ impl Actor {
         match event {
             DriverEvent::BackgroundChanged(task) if self.beside.len() < MAX_BESIDE => {
                 self.beside.insert(task.id.clone(), task.clone());
+                self.workers.let_go(&task.id);
                 if let Some(work) = self.work(task) {
                     let action = StateAction::ChatBackgroundWorkSet(ChatBackgroundWorkSetAction { work });
                     self.flush(&mut action.into()).await;
@@ -34,18 +35,27 @@ impl Actor {
     fn work(&self, task: BackgroundTask) -> Option<BackgroundWork> {
         let known = self.session.chat.background_work.iter().flatten().find_map(|work| match work {
             BackgroundWork::Shell(shell) if shell.id == task.id => Some(shell.started_at.clone()),
+            BackgroundWork::Subagent(agent) if agent.id == task.id => Some(agent.started_at.clone()),
             _ => None,
         });
+        let started_at = known.unwrap_or_else(|| self.host.clock.now_text());
         match task.kind {
             BackgroundKind::Shell => Some(BackgroundWork::Shell(BackgroundShellWork {
                 id: task.id,
                 label: task.description.clone(),
-                started_at: known.unwrap_or_else(|| self.host.clock.now_text()),
+                started_at,
                 meta: None,
                 command: task.description,
                 terminal: None,
             })),
-            BackgroundKind::SubAgent => None,
+            // One that works unseen cannot be shown here either.
+            BackgroundKind::SubAgent => Some(BackgroundWork::Subagent(BackgroundSubagentWork {
+                chat: self.workers.chat(&task.id)?.to_string(),
+                id: task.id,
+                label: task.description,
+                started_at,
+                meta: None,
+            })),
         }
     }
 
@@ -57,6 +67,7 @@ impl Actor {
     /// The process is gone, and everything that it did beside the turns.
     pub(super) async fn nothing_beside(&mut self) {
         self.beside.clear();
+        self.no_workers().await;
         let shown = self.session.chat.background_work.iter().flatten();
         let ids: Vec<_> = shown
             .filter_map(|work| match work {

@@ -11,10 +11,12 @@ use crate::record::Record;
 use crate::transcript::Output;
 
 /// Where an action goes.
-#[derive(Debug, Clone, Copy)]
-enum Home {
+#[derive(Debug, Clone)]
+pub(super) enum Home {
     Chat,
     Session,
+    /// A sub-agent's chat.
+    Worker(Arc<str>),
 }
 
 /// Actions and facts that are stored and published together, or not at all.
@@ -40,6 +42,19 @@ impl Change {
         self
     }
 
+    /// An action on some chat, a client's own or the host's.
+    pub(super) fn on(mut self, home: Home, action: StateAction, origin: Option<ActionOrigin>) -> Self {
+        self.entries.push((home, action, origin));
+        self
+    }
+
+    /// What happens on some chat.
+    pub(super) fn output_on(mut self, home: &Home, output: Output) -> Self {
+        self.entries.extend(output.actions.into_iter().map(|action| (home.clone(), action, None)));
+        self.blobs.extend(output.blobs);
+        self
+    }
+
     pub(super) fn session(mut self, action: StateAction) -> Self {
         self.entries.push((Home::Session, action, None));
         self
@@ -52,10 +67,8 @@ impl Change {
         self
     }
 
-    pub(super) fn output(mut self, output: Output) -> Self {
-        self.entries.extend(output.actions.into_iter().map(|action| (Home::Chat, action, None)));
-        self.blobs.extend(output.blobs);
-        self
+    pub(super) fn output(self, output: Output) -> Self {
+        self.output_on(&Home::Chat, output)
     }
 
     pub(super) fn audit(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
@@ -97,34 +110,40 @@ impl Actor {
             batch = batch.record(record.on(&self.session.chat_uri)?);
         }
         for (home, action, origin) in &entries {
-            let entry = Entry::new(self.channel(*home), action.clone())?;
+            let entry = Entry::new(self.channel(home), action.clone())?;
             batch = batch.entry(entry.with_origin(origin.clone()));
         }
         self.host.store.sequencer().commit(batch).await?;
         self.session.stored |= opens;
         for (home, action, _) in &entries {
-            let channel = self.channel(*home);
+            let channel = self.channel(home);
             self.session.apply(&channel, action);
         }
         Ok(())
     }
 
-    fn channel(&self, home: Home) -> Arc<str> {
+    pub(super) fn channel(&self, home: &Home) -> Arc<str> {
         match home {
             Home::Chat => Arc::clone(&self.session.chat_uri),
             Home::Session => Arc::clone(&self.session.uri),
+            Home::Worker(chat) => Arc::clone(chat),
         }
     }
 
     /// Reduces and publishes streamed actions of the chat. Where they name contents, those are stored first. `false` if
     /// that failed; then nothing was said.
     pub(super) async fn flush(&mut self, output: &mut Output) -> bool {
+        self.flush_on(&Home::Chat, output).await
+    }
+
+    /// The same on some chat.
+    pub(super) async fn flush_on(&mut self, home: &Home, output: &mut Output) -> bool {
         let output = std::mem::take(output);
         if output.is_empty() {
             return true;
         }
         if !output.blobs.is_empty() {
-            let committed = self.commit(Change::default().output(output)).await;
+            let committed = self.commit(Change::default().output_on(home, output)).await;
             return match committed {
                 Ok(()) => true,
                 Err(error) => {
@@ -133,7 +152,7 @@ impl Actor {
                 }
             };
         }
-        let channel = Arc::clone(&self.session.chat_uri);
+        let channel = self.channel(home);
         let mut batch = self.batch(Durability::Stream);
         for action in output.actions {
             self.session.apply(&channel, &action);

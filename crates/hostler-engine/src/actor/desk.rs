@@ -98,21 +98,26 @@ impl Actor {
         let edit = self.preview(&request).await;
         let suggest = |scope| if offers { self.gate.suggestions(&request.tool, input, scope) } else { Vec::new() };
         let choices = Choices::new(&suggest(Scope::Session), &suggest(Scope::Workspace));
-        let Some(options) = self.desk.ask(request.clone(), choices) else {
+        // One that works unseen asks in its parent's place.
+        let worker = request.sub_agent.clone().filter(|agent| self.workers.chat(agent).is_some());
+        let home = self.home_of(worker.as_deref());
+        let Some(options) = self.desk.ask(request.clone(), worker.clone(), choices) else {
             tracing::warn!("a request that is open already, or one too many, was denied");
             return self.deny(id, NOT_SHOWN);
         };
         let mut output = Output::default();
-        let shown = self.transcript.as_mut().is_some_and(|turn| turn.ask(&request, options, edit, &mut output));
-        let shown = self.flush(&mut output).await && shown;
-        let Some(pending) = self.session.pending_call(&call).filter(|_| shown) else {
+        let turn = self.transcript_of(worker.as_deref());
+        let shown = turn.is_some_and(|turn| turn.ask(&request, options, edit, &mut output));
+        let shown = self.flush_on(&home, &mut output).await && shown;
+        let chat = self.channel(&home);
+        let Some(pending) = self.session.pending_call(&chat, &call).filter(|_| shown) else {
             self.desk.close_permission(&call);
             return self.deny(id, NOT_SHOWN);
         };
         let needed = SessionInputRequest::ToolConfirmation(SessionToolConfirmationRequest {
             id: permission_key(&call),
-            chat: self.session.chat_uri.to_string(),
-            turn_id: self.session.chat.active_turn.as_ref().map(|turn| turn.id.clone()).unwrap_or_default(),
+            turn_id: self.turn_in(&chat),
+            chat: chat.to_string(),
             tool_call: ToolCallConfirmationState::PendingConfirmation(pending.clone()),
         });
         self.needed(needed).await;
@@ -121,6 +126,17 @@ impl Actor {
         if ruling.gate != Gate::Ask {
             self.review().await;
         }
+    }
+
+    /// Whether a sub-agent asks that works in a chat of its own, inside of a turn or not.
+    pub(super) fn is_workers(&self, asked: &DriverEvent) -> bool {
+        let DriverEvent::PermissionRequested(request) = asked else { return false };
+        request.sub_agent.as_ref().is_some_and(|agent| self.workers.chat(agent).is_some())
+    }
+
+    fn turn_in(&self, chat: &str) -> String {
+        let turn = self.session.chat_on(chat).and_then(|chat| chat.active_turn.as_ref());
+        turn.map(|turn| turn.id.clone()).unwrap_or_default()
     }
 
     /// What the call would make of a file, if the agent may read that file without a question.
@@ -172,10 +188,11 @@ impl Actor {
         let mut output = Output::default();
         match open {
             Open::Permission(open) => {
-                if let Some(turn) = self.transcript.as_mut() {
+                let home = self.home_of(open.worker.as_deref());
+                if let Some(turn) = self.transcript_of(open.worker.as_deref()) {
                     turn.withdrawn(&id, &mut output);
                 }
-                self.flush(&mut output).await;
+                self.flush_on(&home, &mut output).await;
                 self.write_down(vec![withdrawal(&open, self.host.clock.now_ms())]).await;
                 self.tell_session(no_longer_needed(permission_key(&id))).await;
             }
@@ -208,19 +225,42 @@ impl Actor {
 
     /// The turn is over, and with it everything that was asked in it: what the session says about that.
     pub(super) fn nothing_needed(&self, change: Change) -> Change {
-        let open = self.session.session.input_needed.iter().flatten().filter_map(|request| match request {
-            SessionInputRequest::ChatInput(request) => Some(&request.id),
-            SessionInputRequest::ToolConfirmation(request) => Some(&request.id),
-            _ => None,
-        });
-        open.fold(change, |change, id| change.session(no_longer_needed(id.clone())))
+        let stays = |chat: &str| self.workers.in_chat(chat).is_some_and(|agent| self.workers.goes_on(agent));
+        self.not_needed(change, |chat| !stays(chat))
     }
 
-    /// Nobody can answer any more.
+    /// The same about one chat.
+    pub(super) fn nothing_needed_in(&self, chat: &str, change: Change) -> Change {
+        self.not_needed(change, |of| of == chat)
+    }
+
+    fn not_needed(&self, change: Change, over: impl Fn(&str) -> bool) -> Change {
+        let open = self.session.session.input_needed.iter().flatten().filter_map(|request| match request {
+            SessionInputRequest::ChatInput(request) => Some((&request.id, &request.chat)),
+            SessionInputRequest::ToolConfirmation(request) => Some((&request.id, &request.chat)),
+            _ => None,
+        });
+        let open = open.filter(|(_, chat)| over(chat));
+        open.fold(change, |change, (id, _)| change.session(no_longer_needed(id.clone())))
+    }
+
+    /// The turn is over: nobody can answer what was asked in it, or by those that it waited for.
     pub(super) async fn clear_desk(&mut self) {
         let now = self.host.clock.now_ms();
-        let entries = self.desk.clear().iter().map(|open| withdrawal(open, now)).collect();
+        let Self { desk, workers, .. } = self;
+        let closed = desk.clear(|agent| workers.goes_on(agent));
+        let entries = closed.iter().map(|open| withdrawal(open, now)).collect();
         self.write_down(entries).await;
+    }
+
+    /// A sub-agent is over: nobody can answer what it asked, and it hears no.
+    pub(super) async fn clear_desk_of(&mut self, agent: &str) {
+        let now = self.host.clock.now_ms();
+        let closed = self.desk.clear_worker(agent);
+        self.write_down(closed.iter().map(|open| withdrawal(open, now)).collect()).await;
+        for open in closed {
+            self.deny(open.request, OVER);
+        }
     }
 }
 

@@ -31,6 +31,9 @@ impl Actor {
             return;
         }
         let result = match &dispatch.action {
+            _ if !self.is_chat(&dispatch) && dispatch.channel != *self.session.uri => {
+                self.dispatch_to_worker(&dispatch).await
+            }
             StateAction::ChatTurnStarted(action) if self.is_chat(&dispatch) => {
                 let action = action.clone();
                 self.turn_started(&dispatch, action).await
@@ -81,6 +84,23 @@ impl Actor {
         };
         if let Err(reason) = result {
             self.host.reject(dispatch, reason).await;
+        }
+    }
+
+    /// A sub-agent's chat can be read, and what it asks can be answered.
+    async fn dispatch_to_worker(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
+        if self.session.worker(&dispatch.channel).is_none() {
+            return Err("there is no such chat".to_owned());
+        }
+        match &dispatch.action {
+            StateAction::ChatToolCallConfirmed(action) => {
+                let action = action.clone();
+                self.tool_call_confirmed(dispatch, action).await
+            }
+            StateAction::ChatIsReadChanged(_) | StateAction::ChatIsArchivedChanged(_) => {
+                self.accept_simple(dispatch).await
+            }
+            _ => Err("this chat is a sub-agent's: it can be read, and what it asks can be answered".to_owned()),
         }
     }
 
@@ -209,11 +229,13 @@ impl Actor {
         }
         let cancelled = StateAction::ChatTurnCancelled(action);
         let change = Change::default().output(output).chat_of(cancelled, Some(dispatch.origin()));
-        let change = slot.after(self.nothing_needed(change));
+        let change = self.nothing_needed(change);
+        let change = slot.after(self.end_waited_for(change));
         let committed = self.commit(change).await.map_err(|error| error.to_string());
         self.hand_steer();
         committed?;
         self.clear_desk().await;
+        self.forget_waited_for();
         self.turn_is_over().await;
         if self.session.chat.activity.is_some() {
             self.flush(&mut crate::transcript::activity(None).into()).await;

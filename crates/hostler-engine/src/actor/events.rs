@@ -50,6 +50,10 @@ impl Actor {
                     self.flush(&mut actions).await;
                     self.background(event).await;
                 }
+                DriverEvent::SubAgent { agent, event } => {
+                    self.flush(&mut actions).await;
+                    self.sub_agent(agent, event).await;
+                }
                 DriverEvent::ResumeToken(token) => {
                     self.flush(&mut actions).await;
                     self.remember_token(token).await;
@@ -87,7 +91,8 @@ impl Actor {
                 | DriverEvent::QuestionsAsked(_)
                 | DriverEvent::PlanProposed(_)) => {
                     self.flush(&mut actions).await;
-                    match self.machine.step::<Failure>(TurnInput::Output).contains(&Effect::Show) {
+                    let shown = self.machine.step::<Failure>(TurnInput::Output).contains(&Effect::Show);
+                    match shown || self.is_workers(&asked) {
                         true => self.asked(asked).await,
                         false => self.asked_too_late(asked),
                     }

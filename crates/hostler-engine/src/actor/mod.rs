@@ -22,6 +22,7 @@ mod steer;
 mod telling;
 mod turns;
 mod warm;
+mod workers;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
 use self::rest::{Rest, RestOver};
+use self::workers::Workers;
 use crate::desk::Desk;
 use crate::gate::{Places, SessionGate};
 use crate::host::Host;
@@ -169,6 +171,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         decisions,
         desk: Desk::default(),
         beside: HashMap::new(),
+        workers: Workers::default(),
         handed: None,
         unsent: false,
         changing: VecDeque::new(),
@@ -184,6 +187,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     };
     if restored {
         actor.told = Some(actor.session.summary());
+        actor.nothing_beside().await;
+        actor.end_interrupted_workers().await;
         actor.end_interrupted_turn().await;
         actor.tell_queue().await;
         actor.expect_clients().await;
@@ -253,6 +258,8 @@ pub(super) struct Actor {
     desk: Desk,
     /// What the agent does beside the turns.
     beside: HashMap<String, BackgroundTask>,
+    /// The sub-agents that work.
+    workers: Workers,
     /// The steering message that the driver holds for the agent.
     handed: Option<String>,
     /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.
@@ -279,7 +286,7 @@ impl Actor {
             Input::Dispatch(dispatch) => self.dispatch(*dispatch).await,
             Input::Subscribe(subscribe) => self.subscribe(subscribe).await,
             Input::Exists(channel, reply) => {
-                let _ = reply.send(channel == *self.session.uri || channel == *self.session.chat_uri);
+                let _ = reply.send(channel == *self.session.uri || self.session.chat_on(&channel).is_some());
             }
             Input::Project => self.publish_summary().await,
             Input::ClientDue(client) => self.client_due(&client).await,
@@ -342,11 +349,13 @@ impl Actor {
     async fn forget(&mut self) -> Disposed {
         let host = Arc::clone(&self.host);
         let (session, chat) = (Arc::clone(&self.session.uri), Arc::clone(&self.session.chat_uri));
+        let workers: Vec<_> = self.session.workers.iter().map(|worker| Arc::clone(&worker.uri)).collect();
         let mut batch = self.batch(if self.session.stored { Durability::Durable } else { Durability::Memory });
         if self.session.stored {
             batch = batch.catalogue(CatalogueChange::Remove { session: Arc::clone(&session) });
         }
         let batch = batch.then(move |_| {
+            workers.iter().for_each(|worker| host.hub.close(worker));
             host.hub.close(&chat);
             host.hub.close(&session);
             if host.catalogue.remove(&session) {

@@ -43,9 +43,9 @@ impl Actor {
         Ok(())
     }
 
-    /// Brings the session's line about its chat up to date, and soon afterwards the session's line in the list.
+    /// Brings the session's lines about its chats up to date, and soon afterwards the session's line in the list.
     pub(super) async fn project(&mut self) {
-        if let Some(action) = self.session.chat_projection() {
+        for action in self.session.chat_projections() {
             self.tell_session(action).await;
         }
         if self.session.listed {
@@ -112,7 +112,7 @@ impl Actor {
     pub(super) async fn save_snapshot(&mut self) {
         match self.session.snapshot_row() {
             Ok(row) => {
-                self.session.stored_turns = self.session.chat.turns.len();
+                self.session.turns_are_stored();
                 let batch = self.batch(Durability::Stream).snapshot(row);
                 self.submit(batch).await;
             }

@@ -129,9 +129,11 @@ impl Actor {
         }
         transcript.end(shown, duration, &mut output);
         self.clear_desk().await;
-        let change = slot.after(self.nothing_needed(Change::default().output(output)));
+        let change = self.nothing_needed(Change::default().output(output));
+        let change = slot.after(self.end_waited_for(change));
         match self.commit(change).await {
             Ok(()) => {
+                self.forget_waited_for();
                 self.turn_is_over().await;
                 self.mark_unread().await;
                 self.project().await;

@@ -54,6 +54,8 @@ pub(crate) struct Permission {
     pub(crate) tool: String,
     pub(crate) input: Arc<RawValue>,
     pub(crate) sub_agent: Option<String>,
+    /// The sub-agent in whose chat it is asked.
+    pub(crate) worker: Option<String>,
     choices: Choices,
 }
 
@@ -87,13 +89,18 @@ pub(crate) struct Confirmation {
 
 impl Desk {
     /// Puts a call on the desk. `None` if it cannot be there: the desk is full, or the call is there already.
-    pub(crate) fn ask(&mut self, request: PermissionRequest, choices: Choices) -> Option<Vec<ConfirmationOption>> {
+    pub(crate) fn ask(
+        &mut self,
+        request: PermissionRequest,
+        worker: Option<String>,
+        choices: Choices,
+    ) -> Option<Vec<ConfirmationOption>> {
         if !self.has_room(&request.request) || self.permissions.contains_key(&request.call) {
             return None;
         }
         let options = choices.options();
         let PermissionRequest { request, call, tool, input, sub_agent, .. } = request;
-        self.permissions.insert(call.clone(), Permission { request, call, tool, input, sub_agent, choices });
+        self.permissions.insert(call.clone(), Permission { request, call, tool, input, sub_agent, worker, choices });
         Some(options)
     }
 
@@ -150,10 +157,19 @@ impl Desk {
         self.inputs.remove(&id).map(|_| (id, Open::Input))
     }
 
-    /// Nothing is open any more; says which calls were.
-    pub(crate) fn clear(&mut self) -> Vec<Permission> {
+    /// Nothing is open any more, but for what some sub-agents ask; says which calls were.
+    pub(crate) fn clear(&mut self, stays: impl Fn(&str) -> bool) -> Vec<Permission> {
         self.inputs.clear();
-        std::mem::take(&mut self.permissions).into_values().collect()
+        self.take_if(|open| !open.worker.as_deref().is_some_and(&stays))
+    }
+
+    /// Nothing that a sub-agent asked is open any more; says which calls were.
+    pub(crate) fn clear_worker(&mut self, agent: &str) -> Vec<Permission> {
+        self.take_if(|open| open.worker.as_deref() == Some(agent))
+    }
+
+    fn take_if(&mut self, is_over: impl Fn(&Permission) -> bool) -> Vec<Permission> {
+        self.permissions.extract_if(.., |_, open| is_over(open)).map(|(_, open)| open).collect()
     }
 
     /// What a client's word about a call means. Changes nothing.

@@ -71,7 +71,7 @@ proptest! {
                         reason: None,
                         display: ToolDisplay::default(),
                     };
-                    let taken = desk.ask(asked, Choices::new(&[], &[])).is_some();
+                    let taken = desk.ask(asked, None, Choices::new(&[], &[])).is_some();
                     let open = seen.values().any(|(known, _)| *known == request) || seen.contains_key(&call);
                     prop_assert_eq!(taken, !open, "what is open is not asked again");
                     if taken {
@@ -107,7 +107,7 @@ proptest! {
                     known.map(|call| seen.remove(&call));
                 }
                 Step::TurnEnds => {
-                    let gone: BTreeSet<_> = desk.clear().into_iter().map(|open| open.call).collect();
+                    let gone: BTreeSet<_> = desk.clear(|_| false).into_iter().map(|open| open.call).collect();
                     prop_assert_eq!(gone, std::mem::take(&mut seen).into_keys().collect());
                 }
             }
@@ -128,6 +128,6 @@ fn the_desk_is_bounded() {
             reason: None,
             display: ToolDisplay::default(),
         };
-        assert_eq!(desk.ask(asked, Choices::default()).is_some(), n < super::MAX_OPEN);
+        assert_eq!(desk.ask(asked, None, Choices::default()).is_some(), n < super::MAX_OPEN);
     }
 }

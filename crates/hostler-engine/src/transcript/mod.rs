@@ -3,6 +3,7 @@
 mod failure;
 mod output;
 mod tools;
+mod worker;
 
 use std::collections::HashMap;
 
@@ -21,6 +22,7 @@ use hostler_driver::{DriverEvent, FileEdit, PartId, PartKind, PermissionRequest,
 pub(crate) use self::failure::{Failure, error};
 pub(crate) use self::output::{CONTENT_SCHEME, INLINE, Output, beginning};
 use self::tools::Tools;
+pub(crate) use self::worker::WorkerLink;
 use crate::budget::LimitReached;
 use crate::turn::End;
 

@@ -21,6 +21,7 @@ use serde_json::json;
 use url::Url;
 
 use super::output::{INLINE, Output, beginning};
+use super::worker::WorkerLink;
 
 /// How much of a long output is shown beside the name of all of it.
 const PREVIEW: usize = 2 * 1024;
@@ -31,19 +32,23 @@ const MAX_SIDE: usize = 16 * 1024 * 1024;
 /// The calls of one turn, by their ids.
 #[derive(Debug)]
 pub(super) struct Tools {
-    turn: String,
+    pub(super) turn: String,
+    /// Whether the turn is a sub-agent's: then its calls are nobody else's.
+    pub(super) of_worker: bool,
     calls: HashMap<String, Call>,
 }
 
 #[derive(Debug)]
-struct Call {
-    display: ToolDisplay,
+pub(super) struct Call {
+    pub(super) display: ToolDisplay,
     input: Option<String>,
     stage: Stage,
     /// How much of its input was streamed.
     streamed: usize,
     /// A sub-agent's: shown only for the sake of the question, its result is not heard of.
     foreign: bool,
+    /// The sub-agent that it made.
+    pub(super) worker: Option<WorkerLink>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +63,7 @@ enum Stage {
 
 impl Tools {
     pub(super) fn new(turn: String) -> Self {
-        Self { turn, calls: HashMap::new() }
+        Self { turn, of_worker: false, calls: HashMap::new() }
     }
 
     /// Whether a call of the agent itself is not over.
@@ -81,13 +86,13 @@ impl Tools {
         out.push(StateAction::ChatToolCallStart(ChatToolCallStartAction {
             turn_id: self.turn.clone(),
             tool_call_id: id.clone(),
-            meta: meta(&display),
+            meta: meta(&display, None),
             display_name: display.name.clone(),
             tool_name: name,
             intention: display.intention.clone(),
             contributor: None,
         }));
-        self.calls.insert(id, Call { display, input: None, stage: Stage::Open, streamed: 0, foreign });
+        self.calls.insert(id, Call { display, input: None, stage: Stage::Open, streamed: 0, foreign, worker: None });
     }
 
     pub(super) fn input_delta(&mut self, id: String, json: String, out: &mut Output) {
@@ -141,7 +146,7 @@ impl Tools {
         edit: Option<FileEdit>,
         out: &mut Output,
     ) -> bool {
-        let foreign = request.sub_agent.is_some();
+        let foreign = request.sub_agent.is_some() && !self.of_worker;
         self.start(request.call.clone(), request.tool.clone(), request.display.clone(), foreign, out);
         let Some(call) = self.calls.get_mut(&request.call) else { return false };
         if matches!(call.stage, Stage::Asked | Stage::Over) {
@@ -229,9 +234,10 @@ impl Tools {
         let success = outcome == ToolOutcome::Succeeded;
         let (present, past) = (call.display.present.clone(), call.display.past.clone());
         let past = if success { past } else { format!("{present} failed") };
+        let worker = call.worker.as_ref().map(WorkerLink::content);
         let error = (!success).then(|| json!({ "message": beginning(&output, PREVIEW) }));
         self.run(id, out);
-        let mut content = Vec::new();
+        let mut content: Vec<_> = worker.into_iter().collect();
         content.extend(edit.and_then(|edit| file_edit(edit, out)));
         content.extend(shown(output, out));
         self.move_to(id, Stage::Over);
@@ -239,6 +245,11 @@ impl Tools {
         let result =
             ToolCallResult { success, past_tense_message: markdown(past), content, structured_content: None, error };
         out.push(self.completed(id, result));
+    }
+
+    /// A call that runs.
+    pub(super) fn running(&mut self, id: &str) -> Option<&mut Call> {
+        self.calls.get_mut(id).filter(|call| call.stage == Stage::Running)
     }
 
     fn move_to(&mut self, id: &str, stage: Stage) {
@@ -254,7 +265,7 @@ impl Tools {
         out.push(StateAction::ChatToolCallReady(ChatToolCallReadyAction {
             turn_id: self.turn.clone(),
             tool_call_id: id.to_owned(),
-            meta: meta(&call.display),
+            meta: meta(&call.display, call.worker.as_ref()),
             contributor: None,
             intention: call.display.intention.clone(),
             invocation_message: markdown(call.display.present.clone()),
@@ -329,7 +340,7 @@ fn plain(tool: &str) -> ToolDisplay {
 }
 
 /// The hints that VS Code renders calls by.
-fn meta(display: &ToolDisplay) -> Option<JsonObject> {
+pub(super) fn meta(display: &ToolDisplay, worker: Option<&WorkerLink>) -> Option<JsonObject> {
     let mut meta = JsonObject::new();
     let kind = match display.kind {
         ToolKind::Terminal => Some("terminal"),
@@ -349,6 +360,9 @@ fn meta(display: &ToolDisplay) -> Option<JsonObject> {
         if let Some(value) = value {
             meta.insert(key.to_owned(), value.into());
         }
+    }
+    if let Some(worker) = worker {
+        worker.hints(&mut meta);
     }
     (!meta.is_empty()).then_some(meta)
 }

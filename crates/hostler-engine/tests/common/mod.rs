@@ -1,6 +1,7 @@
 //! A host with a fake driver, and a listener that checks every envelope against the protocol's own reducers.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -242,6 +243,8 @@ pub struct Listener {
     session_uri: String,
     pub chat: Option<ChatState>,
     pub session: Option<SessionState>,
+    /// The chats of sub-agents.
+    pub workers: BTreeMap<String, ChatState>,
     pub heard: Vec<String>,
     pub numbers: Vec<u64>,
     /// Those of the chat's channel.
@@ -259,6 +262,7 @@ impl Listener {
             session_uri: uri.into(),
             chat: None,
             session: None,
+            workers: BTreeMap::new(),
             heard: Vec::new(),
             numbers: Vec::new(),
             chat_numbers: Vec::new(),
@@ -273,7 +277,7 @@ impl Listener {
     }
 
     /// Takes a snapshot; what other channels say before it is heard as usual.
-    async fn snapshot(&mut self) {
+    pub async fn snapshot(&mut self) {
         let snapshot = loop {
             match self.delivery().await {
                 Delivery::Snapshot { snapshot, .. } => break snapshot,
@@ -281,7 +285,10 @@ impl Listener {
             };
         };
         match snapshot.state {
-            ChannelState::Chat(chat) => self.chat = Some((*chat).clone()),
+            ChannelState::Chat(chat) if *snapshot.resource == default_chat_uri(&self.session_uri) => {
+                self.chat = Some((*chat).clone());
+            }
+            ChannelState::Chat(chat) => drop(self.workers.insert(snapshot.resource.to_string(), (*chat).clone())),
             ChannelState::Session(session) => self.session = Some((*session).clone()),
             ChannelState::Root(_) => {}
         }
@@ -330,6 +337,8 @@ impl Listener {
         }
         if *item.channel == *self.session_uri {
             apply_action_to_session(self.session.as_mut().unwrap(), &item.action);
+        } else if let Some(worker) = self.workers.get_mut(&*item.channel) {
+            apply_action_to_chat(worker, &item.action);
         } else {
             apply_action_to_chat(self.chat.as_mut().unwrap(), &item.action);
         }

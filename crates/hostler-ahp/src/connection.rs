@@ -15,7 +15,7 @@ use ahp_types::state::Snapshot;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use hostler_engine::{Delivery, Engine, EngineError, Presence, Reconnected, Subscriber};
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -57,6 +57,9 @@ pub(crate) struct Context {
     /// Work that must be finished even if the connection is gone.
     pub(crate) tasks: TaskTracker,
 }
+
+/// How many subscriptions of one client may wait for chats that are not there yet.
+const MAX_EARLY: usize = 16;
 
 /// How long a client may take to read what is left when the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -104,7 +107,8 @@ where
     let encoding = context.encoding;
     let writer = Writer { version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, outbound };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
-    let reader = Reader { context, subscriber, client_id, waiting, replies };
+    let early = Arc::new(Semaphore::new(MAX_EARLY));
+    let reader = Reader { context, subscriber, client_id, waiting, replies, early };
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
@@ -382,6 +386,8 @@ struct Reader {
     client_id: String,
     waiting: Waiting,
     replies: mpsc::Sender<Frame>,
+    /// For subscriptions that wait for a chat to begin.
+    early: Arc<Semaphore>,
 }
 
 impl Reader {
@@ -454,6 +460,25 @@ impl Reader {
 
     async fn subscribe(&self, id: RequestId, channel: &str) -> bool {
         let token = self.waiting.add(id);
+        // What is not there yet is waited for; what the client says next is not.
+        if self.context.engine.may_begin(channel)
+            && let Ok(place) = Arc::clone(&self.early).try_acquire_owned()
+        {
+            let (engine, subscriber, channel) =
+                (self.context.engine.clone(), self.subscriber.clone(), channel.to_owned());
+            let (waiting, replies) = (self.waiting.clone(), self.replies.clone());
+            self.context.tasks.spawn(async move {
+                let result = engine.subscribe_soon(&channel, &subscriber, token).await;
+                drop(place);
+                if let Err(error) = result
+                    && let Some(id) = waiting.take(token)
+                {
+                    // The client may have left.
+                    let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
+                }
+            });
+            return true;
+        }
         let result = self.context.engine.subscribe(channel, &self.subscriber, token).await;
         match result {
             // The answer is the snapshot, which is in the queue already.

@@ -9,7 +9,7 @@ mod form;
 
 use std::collections::{HashMap, VecDeque};
 
-use ahp_types::actions::{ActionEnvelope, StateAction};
+use ahp_types::actions::{ActionEnvelope, ChatToolCallReadyAction, StateAction};
 
 use self::call::PendingCall;
 use self::form::Form;
@@ -146,6 +146,17 @@ impl Asker {
             StateAction::ChatInputRequested(action) => self.add(Matter::Form(Form::new(&action.request))),
             action => settled(action).map_or(Asked::Nothing, |id| self.settle(id)),
         }
+    }
+
+    /// A call of a sub-agent waits.
+    pub(crate) fn see_worker(&mut self, tool: &str, call: &ChatToolCallReadyAction) -> Asked {
+        let name = format!("A sub-agent: {}", one_line(tool));
+        self.add(Matter::Call(PendingCall::new(&name, call, self.editor)))
+    }
+
+    /// A call of a sub-agent waits no longer.
+    pub(crate) fn settled(&mut self, call: &str) -> Asked {
+        self.settle(call)
     }
 
     /// A line that was typed.

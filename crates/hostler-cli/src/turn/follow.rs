@@ -7,6 +7,7 @@ use ahp_types::state::{ChatInputResponseKind, ErrorInfo, ToolCallCancellationRea
 
 use super::Session;
 use super::ask::{Asked, Asker, Unanswered};
+use super::workers::{News, Workers};
 
 /// What the agent is told when it asks for a permission.
 const NOBODY_ASKED: &str = "Nobody can be asked here, so it is denied. Go on without it.";
@@ -76,6 +77,8 @@ pub(crate) struct Follower {
     client: String,
     /// Asks our person, if there is one.
     asker: Option<Asker>,
+    /// What sub-agents wait for.
+    workers: Workers,
     interrupted: bool,
     unread: bool,
 }
@@ -90,6 +93,7 @@ impl Follower {
             waiting: session.busy.then(|| turn.to_owned()),
             client: client.to_owned(),
             asker,
+            workers: Workers::default(),
             interrupted: false,
             unread: false,
         }
@@ -103,6 +107,11 @@ impl Follower {
     /// Whether our message still waits for its turn.
     pub(crate) fn waits(&self) -> bool {
         self.waiting.is_some()
+    }
+
+    /// The chat that an answer belongs into.
+    pub(crate) fn chat_of(&self, answer: &StateAction) -> &str {
+        self.workers.chat(answer).unwrap_or(&self.chat)
     }
 
     /// Whether a line is awaited.
@@ -143,9 +152,15 @@ impl Follower {
             return self.on_rejection(envelope, reason);
         }
         if envelope.channel == self.session
+            && !self.waits()
             && let StateAction::SessionCreationFailed(failed) = &envelope.action
         {
             return Step::End(self.end(TurnEnd::Failed(failed.error.clone())));
+        }
+        if envelope.channel == self.session
+            && let Some(news) = self.workers.see(&self.chat, &envelope.action)
+        {
+            return self.on_worker(news);
         }
         if envelope.channel != self.chat {
             return Step::Wait;
@@ -195,11 +210,21 @@ impl Follower {
     fn on_matter(&mut self, envelope: &ActionEnvelope) -> Step {
         let ours = self.is_ours(envelope);
         match self.asker.as_mut().map_or(Asked::TooMany, |asker| asker.see(envelope, ours)) {
-            Asked::Nothing => Step::Wait,
-            Asked::Show(text) => Step::Ask(text),
-            Asked::Answer(action) => Step::Answer(vec![*action]),
-            Asked::Edit(text) => Step::Edit(text),
             Asked::TooMany => self.answer_for_nobody(&envelope.action),
+            asked => said(Some(asked)),
+        }
+    }
+
+    /// A sub-agent asks, or waits no longer.
+    fn on_worker(&mut self, news: News) -> Step {
+        match (news, self.asker.as_mut()) {
+            (News::Settled(call), asker) => said(asker.map(|asker| asker.settled(&call))),
+            (News::Asked(tool, call), asker) => {
+                match asker.map_or(Asked::TooMany, |asker| asker.see_worker(&tool, &call)) {
+                    Asked::TooMany => Step::Answer(vec![self.denial(&call.tool_call_id)]),
+                    asked => said(Some(asked)),
+                }
+            }
         }
     }
 
@@ -220,7 +245,7 @@ impl Follower {
     /// Nobody is there to be asked: no, and why.
     fn denial(&self, call: &str) -> StateAction {
         StateAction::ChatToolCallConfirmed(ChatToolCallConfirmedAction {
-            turn_id: self.turn.clone(),
+            turn_id: self.workers.turn(call).unwrap_or(&self.turn).to_owned(),
             tool_call_id: call.to_owned(),
             meta: None,
             approved: false,
@@ -414,6 +439,39 @@ mod tests {
         };
         let decline = ChatInputResponseKind::Decline;
         assert!(matches!(&*answer, [StateAction::ChatInputCompleted(action)] if action.response == decline));
+    }
+
+    #[test]
+    fn what_a_sub_agent_asks_is_answered_in_its_own_chat() {
+        let needed = |chat: &str| {
+            let call = json!({ "status": "pending-confirmation", "toolCallId": "c", "toolName": "Bash",
+                "displayName": "Run command", "invocationMessage": "Running" });
+            let request = json!({ "kind": "toolConfirmation", "id": "call:c", "chat": chat, "turnId": "w1",
+                "toolCall": call });
+            envelope("claude:/s", json!({ "type": "session/inputNeededSet", "request": request }))
+        };
+        assert_eq!(follower().on(Input::Envelope(&needed("ahp-chat://c"))), Step::Wait, "our own chat says it itself");
+        assert_eq!(follower().on(Input::Envelope(&needed("ahp-chat://w"))), Step::Wait, "that one is not our turn's");
+        let begins = json!({ "type": "session/chatAdded", "summary": { "resource": "ahp-chat://w", "title": "w",
+            "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z" } });
+        let begins = envelope("claude:/s", begins);
+        let mut alone = follower();
+        assert_eq!(alone.on(Input::Envelope(&begins)), Step::Wait);
+        let Step::Answer(answer) = alone.on(Input::Envelope(&needed("ahp-chat://w"))) else { panic!("no answer") };
+        assert!(matches!(&*answer, [StateAction::ChatToolCallConfirmed(no)] if !no.approved && no.turn_id == "w1"));
+        assert_eq!(alone.chat_of(&answer[0]), "ahp-chat://w");
+
+        let session = Session { uri: "claude:/s".into(), chat: "ahp-chat://c".into(), busy: false };
+        let mut follower = Follower::new(&session, "t1", "me", Some(Asker::new("t1", false)));
+        follower.on(Input::Envelope(&begins));
+        let Step::Ask(text) = follower.on(Input::Envelope(&needed("ahp-chat://w"))) else { panic!("nobody is asked") };
+        assert!(text.contains("A sub-agent: Run command"), "{text}");
+        let Step::Answer(answer) = follower.on(Input::Line("y")) else { panic!("no answer") };
+        assert!(matches!(&*answer, [StateAction::ChatToolCallConfirmed(yes)] if yes.approved && yes.turn_id == "w1"));
+        assert_eq!(follower.chat_of(&answer[0]), "ahp-chat://w");
+        let removed = json!({ "type": "session/inputNeededRemoved", "id": "call:c" });
+        assert_eq!(follower.on(Input::Envelope(&envelope("claude:/s", removed))), Step::Wait);
+        assert!(!follower.listens());
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod editor;
 mod follow;
 mod lines;
 mod render;
+mod workers;
 
 use std::io;
 use std::path::Path;
@@ -233,7 +234,8 @@ impl<'a> Turn<'a> {
                 }
                 Step::Answer(actions) => {
                     for action in actions {
-                        self.client.dispatch(&self.session.chat, action).await?;
+                        let chat = follower.chat_of(&action).to_owned();
+                        self.client.dispatch(&chat, action).await?;
                     }
                 }
                 Step::End(end) => {

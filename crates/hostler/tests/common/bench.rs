@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use ahp_types::StateAction;
 use ahp_types::actions::ActionEnvelope;
+use ahp_types::state::SessionInputRequest;
 use hostler_testkit::peer::{Peer, SessionUris};
 use hostler_testkit::processes;
 use nix::sys::signal::{Signal, kill};
@@ -140,6 +141,25 @@ impl Bench {
         let asks = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_none());
         let envelopes = self.peer.until(&self.uris.chat, asks).await;
         serde_json::to_value(&envelopes.last().unwrap().action).unwrap()
+    }
+
+    /// Waits until the session needs a person for a call, in whatever chat; answers the request.
+    pub async fn needed(&mut self) -> Value {
+        let asks = |envelope: &ActionEnvelope| {
+            matches!(&envelope.action, StateAction::SessionInputNeededSet(needed)
+                if matches!(needed.request, SessionInputRequest::ToolConfirmation(_)))
+        };
+        let envelopes = self.peer.until(&self.uris.session, asks).await;
+        serde_json::to_value(&envelopes.last().unwrap().action).unwrap()["request"].clone()
+    }
+
+    /// A word about a call that the session needs a person for, in that call's own chat.
+    pub async fn answer_needed(&self, needed: &Value, more: Value) {
+        let mut action = json!({ "type": "chat/toolCallConfirmed", "turnId": needed["turnId"],
+            "toolCallId": needed["toolCall"]["toolCallId"] });
+        action.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let action: StateAction = serde_json::from_value(action).unwrap();
+        self.peer.dispatch(needed["chat"].as_str().unwrap(), action).await;
     }
 
     /// Waits until questions are asked; answers them.

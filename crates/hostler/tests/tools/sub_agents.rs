@@ -1,7 +1,5 @@
 //! What sub-agents of the real agent may do: the same, asked in the same way.
 
-use ahp_types::StateAction;
-use ahp_types::actions::ActionEnvelope;
 use serde_json::{Value, json};
 
 use crate::common::BUILDS;
@@ -21,16 +19,6 @@ fn agent(script: &str, background: bool) -> String {
 }
 
 impl Bench {
-    /// Waits until a call waits whose input holds a text; answers it.
-    async fn waiting_for(&mut self, text: &str) -> Value {
-        let asks = |envelope: &ActionEnvelope| {
-            matches!(&envelope.action, StateAction::ChatToolCallReady(ready)
-                if ready.confirmed.is_none() && format!("{:?}", ready.tool_input).contains(text))
-        };
-        let envelopes = self.peer.until(&self.uris.chat, asks).await;
-        serde_json::to_value(&envelopes.last().unwrap().action).unwrap()
-    }
-
     /// What the helpers' models were told about their calls, as often as they were told it.
     fn helpers_told(&self) -> Vec<String> {
         let blocks = |request: &Request| -> Vec<Value> {
@@ -59,17 +47,18 @@ async fn a_sub_agent_asks_and_goes_on_with_the_answer() {
             bash("mkdir other")
         );
         bench.peer.say(&bench.uris.chat, &format!("{}\n!say done", agent(&script, false))).await;
-        let waiting = bench.waiting_for("mkdir made").await;
-        assert_eq!(waiting["confirmationTitle"], "A sub-agent wants to use Bash", "{build}: {waiting:#}");
+        let waiting = bench.needed().await;
+        let title = &waiting["toolCall"]["confirmationTitle"];
+        assert_eq!(title, "A sub-agent wants to use Bash", "{build}: {waiting:#}");
         let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
         let needed = session["inputNeeded"].as_array().unwrap();
         assert_eq!((needed.len(), &needed[0]["toolCall"]["status"]), (1, &json!("pending-confirmation")), "{build}");
         assert!(!made.exists(), "{build}");
-        bench.answer(&waiting, json!({ "approved": true })).await;
-        let waiting = bench.waiting_for("mkdir other").await;
+        bench.answer_needed(&waiting, json!({ "approved": true })).await;
+        let waiting = bench.needed().await;
         assert!(made.is_dir(), "{build}: it went on with the yes");
         let words = "Not this one, helper.";
-        bench.answer(&waiting, json!({ "approved": false, "reasonMessage": words })).await;
+        bench.answer_needed(&waiting, json!({ "approved": false, "reasonMessage": words })).await;
         bench.end().await;
         assert!(!other.exists(), "{build}");
         assert!(bench.helper_was_told(words), "{build}: the helper's model hears the person's words");
@@ -91,19 +80,20 @@ async fn a_sub_agent_in_the_background_asks_too() {
         bench.peer.say(&bench.uris.chat, &script).await;
         let (mut helpers, mut agents) = (None, None);
         while helpers.is_none() || agents.is_none() {
-            let waiting = bench.waiting().await;
-            match waiting["toolInput"].as_str().unwrap() {
+            let waiting = bench.needed().await;
+            match waiting["toolCall"]["toolInput"].as_str().unwrap() {
                 input if input.contains("mkdir made") => helpers = Some(waiting),
                 _ => agents = Some(waiting),
             }
         }
         let helpers = helpers.unwrap();
-        assert_eq!(helpers["confirmationTitle"], "A sub-agent wants to use Bash", "{build}: {helpers:#}");
+        let title = &helpers["toolCall"]["confirmationTitle"];
+        assert_eq!(title, "A sub-agent wants to use Bash", "{build}: {helpers:#}");
         assert!(!made.exists() && !own.exists(), "{build}");
-        bench.answer(&helpers, json!({ "approved": true })).await;
+        bench.answer_needed(&helpers, json!({ "approved": true })).await;
         eventually("the helper has done its work", || made.is_dir()).await;
         assert!(!own.exists(), "{build}: one answer is about one call");
-        bench.answer(&agents.unwrap(), json!({ "approved": false })).await;
+        bench.answer_needed(&agents.unwrap(), json!({ "approved": false })).await;
         bench.end().await;
         assert!(!own.exists(), "{build}");
         bench.stop().await;

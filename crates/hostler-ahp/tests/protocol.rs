@@ -7,9 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::{Raw, rig};
 use hostler_driver::{
-    Answer, BackgroundKind, BackgroundTask, DriverEvent, PermissionRequest, RequestId, ToolDisplay, ToolOutcome,
+    Answer, BackgroundKind, BackgroundTask, DriverEvent, PermissionRequest, Prompt, RequestId, SubAgentEvent,
+    SubAgentId, SubAgentStart, ToolDisplay, ToolOutcome,
 };
-use hostler_engine::default_chat_uri;
+use hostler_engine::{default_chat_uri, worker_chat_uri};
 use serde_json::{Value, json};
 
 const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
@@ -485,5 +486,43 @@ async fn background_work_is_ended_by_its_id() {
     assert_eq!(agent.stopped.recv().await.as_deref(), Some("b1"));
     agent.emit(DriverEvent::BackgroundEnded { id: "b1".into() }).await;
     assert_eq!(raw.envelope("chat/backgroundWorkRemoved").await["action"]["id"], "b1");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_subscription_to_a_sub_agents_chat_waits_for_it_and_holds_nothing_up() {
+    let mut rig = rig().await;
+    let mut raw = Raw::initialized(&rig).await;
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let chat = default_chat_uri(SESSION);
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    let message = json!({"text": "hi", "origin": {"kind": "user"}});
+    let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
+    raw.dispatch(&chat, started).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    let worker = worker_chat_uri(SESSION, "c1");
+    let early = json!({"jsonrpc": "2.0", "id": "early", "method": "subscribe", "params": {"channel": worker}});
+    raw.send(&early.to_string()).await;
+    raw.call("ping", json!({"channel": "ahp-root://"})).await.unwrap();
+    let start = SubAgentStart {
+        call: "c1".into(),
+        parent: None,
+        kind: None,
+        description: "looks around".into(),
+        prompt: Prompt::new("look"),
+    };
+    let (agent_id, event) = (SubAgentId("a1".into()), SubAgentEvent::Started(start));
+    agent.emit(DriverEvent::SubAgent { agent: agent_id, event }).await;
+    let answer = loop {
+        let message = raw.receive().await.unwrap();
+        if message["id"] == "early" {
+            break message;
+        }
+    };
+    let state = &answer["result"]["snapshot"]["state"];
+    assert_eq!((&state["resource"], &state["interactivity"]), (&json!(worker), &json!("read-only")), "{answer:#}");
+    let unknown = worker_chat_uri("claude:/unknown", "c1");
+    assert_eq!(raw.code("subscribe", json!({"channel": unknown})).await, -32001, "at once: there is no such session");
     rig.engine.shutdown().await;
 }

@@ -125,6 +125,7 @@ async fn a_conversation_that_exists_already_is_taken_up_and_not_begun_anew() {
             .args(args)
             .current_dir(bench.home.work())
             .env("HOME", bench.home.path("home"))
+            .env("TMPDIR", bench.home.path("run"))
             .env("CLAUDE_CONFIG_DIR", bench.home.path("claude"))
             .env("ANTHROPIC_BASE_URL", &bench.upstream.url)
             .env("ANTHROPIC_API_KEY", "sk-by-hand")

@@ -52,8 +52,8 @@ pub(crate) fn arguments(identity: &Identity, spec: &OpenSpec) -> Result<Vec<OsSt
         format!("--model={model}"),
         "--setting-sources=user,project,local".to_owned(),
         format!("--settings={}", pinned_settings(endpoint)?),
-        // A project's servers are programs and addresses that start without a question. No tool may be used yet, so
-        // nothing is lost with the user's own.
+        // A project's servers are programs and addresses that start without a question. The user's own are switched off
+        // with them: there is no way yet to tell the two apart.
         "--strict-mcp-config".to_owned(),
         identity,
     ];

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use ahp::reducers::{ReduceOutcome, apply_action_to_chat, apply_action_to_session};
 use ahp_types::actions::{ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction, StateAction};
 use ahp_types::state::{
-    ChatInputRequest, ChatState, ChatSummary, PendingMessage, ResponsePart, SessionChatSummary, SessionConfigState,
-    SessionLifecycle, SessionState, SessionStatus, SessionSummary, ToolCallPendingConfirmationState, ToolCallState,
+    ChatInputRequest, ChatState, ChatSummary, Message, MessageKind, MessageOrigin, PendingMessage, ResponsePart,
+    SessionChatSummary, SessionConfigState, SessionLifecycle, SessionState, SessionStatus, SessionSummary,
+    ToolCallPendingConfirmationState, ToolCallState,
 };
 use hostler_driver::{ConversationStart, ResumeToken};
 use hostler_rules::{Effect, Rule, RuleSet, Scope};
@@ -19,7 +20,7 @@ use uuid::Uuid;
 use crate::hub::Subscriber;
 use crate::record::SessionSnapshot;
 use crate::uri;
-use crate::worker::Worker;
+use crate::worker::{self, Worker};
 
 /// How many messages are remembered that have left the queue.
 const MAX_CONSUMED: usize = 64;
@@ -98,28 +99,7 @@ impl Session {
             interactivity: None,
             working_directories: None,
         };
-        let chat = ChatState {
-            resource: chat_uri.to_string(),
-            title: String::new(),
-            status,
-            activity: None,
-            modified_at: now.clone(),
-            changes: None,
-            origin: None,
-            movable: None,
-            interactivity: None,
-            working_directories: None,
-            changesets: None,
-            background_work: None,
-            canvases: None,
-            turns: Vec::new(),
-            turns_next_cursor: None,
-            active_turn: None,
-            steering_message: None,
-            queued_messages: None,
-            draft: None,
-            meta: None,
-        };
+        let chat = worker::empty_chat(&summary);
         let session = SessionState {
             provider,
             title: String::new(),
@@ -378,6 +358,11 @@ fn without_turns(chat: &ChatState) -> ChatState {
         draft: chat.draft.clone(),
         meta: chat.meta.clone(),
     }
+}
+
+/// A message that no person wrote.
+pub(crate) fn message(text: String, kind: MessageKind) -> Message {
+    Message { text, origin: MessageOrigin { kind }, attachments: None, model: None, agent: None, meta: None }
 }
 
 /// A title made from the first message: its first line, cut at a word.

@@ -18,29 +18,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// The chat that a session's new line is about.
     pub(crate) fn new(line: &ChatSummary) -> Self {
-        let chat = ChatState {
-            resource: line.resource.clone(),
-            title: line.title.clone(),
-            status: line.status,
-            activity: line.activity.clone(),
-            modified_at: line.modified_at.clone(),
-            changes: line.changes.clone(),
-            origin: line.origin.clone(),
-            movable: line.movable,
-            interactivity: line.interactivity,
-            working_directories: line.working_directories.clone(),
-            changesets: None,
-            background_work: None,
-            canvases: None,
-            turns: Vec::new(),
-            turns_next_cursor: None,
-            active_turn: None,
-            steering_message: None,
-            queued_messages: None,
-            draft: None,
-            meta: None,
-        };
-        Self::restored(chat)
+        Self::restored(empty_chat(line))
     }
 
     /// A chat as the store has it.
@@ -73,5 +51,31 @@ pub(crate) fn line(uri: &str, title: String, chat: &str, call: &str, now: String
         movable: None,
         interactivity: Some(ChatInteractivity::ReadOnly),
         working_directories: None,
+    }
+}
+
+/// A chat that nothing has been said in, as its session's line describes it.
+pub(crate) fn empty_chat(line: &ChatSummary) -> ChatState {
+    ChatState {
+        resource: line.resource.clone(),
+        title: line.title.clone(),
+        status: line.status,
+        activity: line.activity.clone(),
+        modified_at: line.modified_at.clone(),
+        changes: line.changes.clone(),
+        origin: line.origin.clone(),
+        movable: line.movable,
+        interactivity: line.interactivity,
+        working_directories: line.working_directories.clone(),
+        changesets: None,
+        background_work: None,
+        canvases: None,
+        turns: Vec::new(),
+        turns_next_cursor: None,
+        active_turn: None,
+        steering_message: None,
+        queued_messages: None,
+        draft: None,
+        meta: None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use ahp_types::actions::{ChatTurnStartedAction, SessionTitleChangedAction};
-use ahp_types::state::{Message, MessageKind, MessageOrigin};
+use ahp_types::state::MessageKind;
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_driver::CloseMode;
 use hostler_store::StoreError;
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::change::Change;
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
-use crate::session::title_from;
+use crate::session::{message, title_from};
 use crate::transcript::{Failure, Output, Transcript, error};
 use crate::turn::{Effect, End, Input as TurnInput, TurnPhase};
 
@@ -86,14 +86,7 @@ impl Actor {
         let action = ChatTurnStartedAction {
             turn_id: turn_id.clone(),
             started_at: self.host.clock.now_text(),
-            message: Message {
-                text: reason,
-                origin: MessageOrigin { kind: MessageKind::SystemNotification },
-                attachments: None,
-                model: None,
-                agent: None,
-                meta: None,
-            },
+            message: message(reason, MessageKind::SystemNotification),
             queued_message_id: None,
             meta: None,
         };

@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnStartedAction, SessionChatAddedAction};
-use ahp_types::state::{Message, MessageKind, MessageOrigin};
+use ahp_types::state::MessageKind;
 use hostler_driver::{DriverEvent, SubAgentEvent, SubAgentId, SubAgentOutcome, SubAgentStart, TurnOutcome};
 use uuid::Uuid;
 
 use super::Actor;
 use super::change::{Change, Home};
 use crate::clock::ClockExt as _;
-use crate::session::title_from;
+use crate::session::{message, title_from};
 use crate::transcript::{Failure, Output, Transcript, WorkerLink, error};
 use crate::turn::{Effect, End, Input as TurnInput};
 use crate::{uri, worker};
@@ -122,14 +122,7 @@ impl Actor {
         let begun = StateAction::ChatTurnStarted(ChatTurnStartedAction {
             turn_id: turn.clone(),
             started_at: now,
-            message: Message {
-                text: start.prompt.expose().to_owned(),
-                origin: MessageOrigin { kind: MessageKind::Tool },
-                attachments: None,
-                model: None,
-                agent: None,
-                meta: None,
-            },
+            message: message(start.prompt.expose().to_owned(), MessageKind::Tool),
             queued_message_id: None,
             meta: None,
         });

@@ -10,6 +10,8 @@ mod queue;
 mod races;
 #[path = "runtime/resume.rs"]
 mod resume;
+#[path = "runtime/status.rs"]
+mod status;
 #[path = "runtime/steer.rs"]
 mod steer;
 #[path = "runtime/words.rs"]

@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 12] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("hostler-process", &[]),
     ("hostler-rules", &[]),
-    ("hostler-driver", &[]),
-    ("hostler-claude", &["hostler-driver", "hostler-process"]),
+    ("hostler-attachments", &[]),
+    ("hostler-files", &[]),
+    ("hostler-driver", &["hostler-attachments"]),
+    ("hostler-claude", &["hostler-attachments", "hostler-driver", "hostler-process"]),
     ("hostler-gateway", &[]),
     ("hostler-store", &[]),
-    ("hostler-engine", &["hostler-driver", "hostler-rules", "hostler-store"]),
+    ("hostler-engine", &["hostler-attachments", "hostler-driver", "hostler-files", "hostler-rules", "hostler-store"]),
     ("hostler-ahp", &["hostler-engine"]),
     ("hostler-cli", &["hostler-driver", "hostler-rules"]),
     (
@@ -37,7 +39,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
 ];
 
 /// Outside crates that stand for a layer's knowledge, and who has it.
-const KNOWLEDGE: [(&str, &[&str]); 7] = [
+const KNOWLEDGE: [(&str, &[&str]); 9] = [
     ("ahp", &["hostler-engine", "hostler-testkit"]),
     ("ahp-types", &["hostler-store", "hostler-engine", "hostler-ahp", "hostler-cli", "hostler-testkit"]),
     ("ahp-ws", &["hostler-cli", "hostler-testkit"]),
@@ -45,6 +47,8 @@ const KNOWLEDGE: [(&str, &[&str]); 7] = [
     ("reqwest", &["hostler-gateway"]),
     ("clap", &["hostler-cli", "hostler", "xtask"]),
     ("brush-parser", &["hostler-rules"]),
+    ("image", &["hostler-attachments"]),
+    ("lopdf", &["hostler-attachments"]),
 ];
 
 /// The one crate that talks to the operating system in ways that Rust cannot check.

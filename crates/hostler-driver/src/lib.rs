@@ -31,7 +31,7 @@ pub use permission::{
     Answer, Choice, ClosedGate, Gate, GatedCall, Gatekeeper, PermissionRequest, PlanRequest, Question, QuestionAnswer,
     QuestionKind, QuestionRequest, RequestId,
 };
-pub use provider::{Driver, ProviderInfo};
+pub use provider::{Driver, DropError, Images, ProviderInfo};
 pub use sub_agent::{SubAgentEvent, SubAgentId, SubAgentOutcome, SubAgentStart};
 pub use text::{Prompt, StderrTail};
 pub use tool::{FileEdit, ToolDisplay, ToolKind};

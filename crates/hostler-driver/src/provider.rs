@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use futures::future::BoxFuture;
 
-use crate::{OpenError, OpenSpec, Opened};
+use crate::{OpenError, OpenSpec, Opened, Prompt, ResumeToken};
 
 /// How a provider presents itself to people and to the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,8 +30,47 @@ pub trait Driver: Send + Sync + 'static {
         String::new()
     }
 
+    /// How many bytes a prompt takes on its way to the agent, exactly.
+    fn measure(&self, prompt: &Prompt) -> usize {
+        prompt.expose().len() + prompt.blocks().iter().map(hostler_attachments::Block::size).sum::<usize>()
+    }
+
+    /// The most bytes that a prompt may take.
+    fn longest_prompt(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Takes pictures out of the agent's own record of a conversation, so that it no longer sends them; words say in their
+    /// place that they are gone. No process may lead the conversation meanwhile. Says how many there were.
+    fn drop_images(&self, _token: &ResumeToken, _which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
+        Box::pin(std::future::ready(Err(DropError::Unsupported)))
+    }
+
     /// Starts an agent for one conversation and finishes its handshake.
     ///
     /// Dropping the returned future must not leave a process behind; neither must any error.
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>>;
+}
+
+/// Which pictures are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Images {
+    /// Those of the last message that has any.
+    Last,
+    /// All of them.
+    All,
+}
+
+/// Why pictures are still part of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DropError {
+    /// Agents of this kind keep what they were told.
+    #[error("this agent cannot forget a picture; begin a new session")]
+    Unsupported,
+    /// The record of the conversation is not there.
+    #[error("the agent's record of the conversation is gone")]
+    Missing,
+    /// The record could not be read or written.
+    #[error("the agent's record of the conversation could not be changed: {0}")]
+    Failed(String),
 }

@@ -1,24 +1,41 @@
 use std::fmt;
 
-/// A user's message on its way to the agent. Never printed: its `Debug` shows a length.
+use hostler_attachments::Block;
+
+/// A user's message on its way to the agent. Never printed: its `Debug` shows sizes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Prompt(String);
+pub struct Prompt {
+    text: String,
+    blocks: Vec<Block>,
+}
 
 impl Prompt {
     /// Wraps a message's text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self { text: text.into(), blocks: Vec::new() }
+    }
+
+    /// What is attached to it, in the user's order.
+    #[must_use]
+    pub fn with_blocks(mut self, blocks: Vec<Block>) -> Self {
+        self.blocks = blocks;
+        self
     }
 
     /// The text, for the one place that writes it to the agent.
     pub fn expose(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// What follows the text.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
     }
 }
 
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Prompt({} bytes)", self.0.len())
+        write!(f, "Prompt({} bytes, {:?})", self.text.len(), self.blocks)
     }
 }
 

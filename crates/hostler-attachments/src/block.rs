@@ -1,0 +1,82 @@
+use std::fmt;
+use std::sync::Arc;
+
+use crate::Title;
+
+/// Something that goes to the agent behind the words of a message. Never printed: its `Debug` shows kinds and sizes.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Block {
+    /// A picture.
+    Image {
+        /// Its form.
+        media_type: ImageType,
+        /// The file.
+        data: Arc<[u8]>,
+    },
+    /// A PDF document.
+    Pdf {
+        /// What it is called.
+        title: Title,
+        /// The file.
+        data: Arc<[u8]>,
+    },
+    /// Text that belongs to a name: a file's, or what a client calls it.
+    Text {
+        /// What it is called.
+        title: Title,
+        /// The text.
+        text: Arc<str>,
+    },
+    /// Files, directories and selections that are named and not sent, as the model reads it.
+    References(Arc<str>),
+}
+
+/// The forms of pictures that models take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ImageType {
+    /// PNG.
+    Png,
+    /// JPEG.
+    Jpeg,
+    /// GIF.
+    Gif,
+    /// WebP.
+    WebP,
+}
+
+impl ImageType {
+    /// `image/png` and the like.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Png => "image/png",
+            Self::Jpeg => "image/jpeg",
+            Self::Gif => "image/gif",
+            Self::WebP => "image/webp",
+        }
+    }
+}
+
+impl Block {
+    /// How many bytes of contents it carries.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Image { data, .. } | Self::Pdf { data, .. } => data.len(),
+            Self::Text { text, .. } | Self::References(text) => text.len(),
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Image { media_type, .. } => media_type.media_type(),
+            Self::Pdf { .. } => "application/pdf",
+            Self::Text { .. } => "text/plain",
+            Self::References(_) => "references",
+        }
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block({}, {} bytes)", self.kind(), self.size())
+    }
+}

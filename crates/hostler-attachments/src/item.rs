@@ -1,0 +1,82 @@
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One attachment as it was received.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// What the client calls it. Anything may stand here.
+    pub name: String,
+    /// What kind of contents the client says that it is. A hint, never believed.
+    pub declared: Option<String>,
+    /// Where its contents are.
+    pub source: Source,
+}
+
+/// Where an attachment's contents are.
+#[derive(Clone)]
+pub enum Source {
+    /// Here, as the wire carries them.
+    Base64(String),
+    /// Here.
+    Bytes(Arc<[u8]>),
+    /// On the machine of the agent, which is told where.
+    Reference(Reference),
+    /// Words that a client wrote for the model.
+    Words(String),
+}
+
+/// A file or directory that the agent can look at by itself. Whether it may has been checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Reference {
+    /// Where.
+    pub path: PathBuf,
+    /// What.
+    pub kind: ReferenceKind,
+    /// The part of it that is meant.
+    pub selection: Option<Selection>,
+}
+
+/// What a reference leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReferenceKind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+}
+
+/// A part of a text, by lines that count from 1.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// The first line.
+    pub first_line: u64,
+    /// The last line.
+    pub last_line: u64,
+    /// What is selected, where it is known.
+    pub text: Option<String>,
+}
+
+// Contents and paths are people's own.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Base64(text) => write!(f, "Base64({} bytes)", text.len()),
+            Self::Bytes(bytes) => write!(f, "Bytes({} bytes)", bytes.len()),
+            Self::Reference(reference) => write!(f, "Reference({:?})", reference.kind),
+            Self::Words(words) => write!(f, "Words({} bytes)", words.len()),
+        }
+    }
+}
+
+impl fmt::Debug for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reference({:?})", self.kind)
+    }
+}
+
+impl fmt::Debug for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Selection({}..={})", self.first_line, self.last_line)
+    }
+}

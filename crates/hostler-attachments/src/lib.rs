@@ -1,0 +1,25 @@
+//! What people attach to their messages, from bytes to what an agent is given.
+//!
+//! `received → probed → planned → made deliverable → written as blocks`. A plan is all or nothing: it lists every file
+//! with what becomes of it, and if one cannot be sent, none is.
+//!
+//! **Architecture Invariant:** no I/O, no session, no process. Bytes come in, a plan goes out; whoever calls reads files,
+//! stores originals and delivers. A message without attachments never comes here.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod claude;
+mod error;
+mod item;
+mod limits;
+mod plan;
+mod title;
+
+pub use block::{Block, ImageType};
+pub use claude::Claude;
+pub use error::{Code, Refusal, Rejection};
+pub use item::{Item, Reference, ReferenceKind, Selection, Source};
+pub use limits::{History, Limits};
+pub use plan::{Kind, Original, Plan, Planned, Warning, plan};
+pub use title::Title;

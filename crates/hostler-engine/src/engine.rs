@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
+use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
@@ -62,6 +63,8 @@ pub struct EngineConfig {
     pub clock: Arc<dyn Clock>,
     /// How long and how many agents are kept.
     pub fleet: FleetConfig,
+    /// The most that one message may carry.
+    pub attachments: Limits,
 }
 
 /// A wish for a session.
@@ -133,6 +136,7 @@ impl Engine {
             absence: config.absence,
             clock: config.clock,
             fleet: Fleet::new(config.fleet),
+            attachments: config.attachments,
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ahp_types::state::{SessionStatus, SessionSummary};
+use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
@@ -51,6 +52,9 @@ pub(crate) struct Host {
     pub(crate) absence: Duration,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) fleet: Arc<Fleet>,
+    /// The most that one message may carry.
+    #[expect(dead_code, reason = "messages carry nothing yet")]
+    pub(crate) attachments: Limits,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

@@ -37,6 +37,7 @@ pub use clock::SystemClock;
 pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE, SessionConfig};
 pub use error::EngineError;
 pub use fleet::{Caps, FleetConfig, FleetStatus};
+pub use hostler_attachments::Limits as AttachmentLimits;
 pub use hostler_driver::Clock;
 pub use hostler_store::{AuditEntry, AuditRow, Published, Retention, StoreOptions};
 pub use hub::{ChannelState, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};

@@ -152,6 +152,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         absence: ABSENCE,
         clock: Arc::new(hostler_engine::SystemClock::default()),
         fleet: hostler_engine::FleetConfig::default(),
+        attachments: hostler_engine::AttachmentLimits::default(),
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -15,8 +15,8 @@ use hostler_cli::{
 };
 use hostler_driver::Installer;
 use hostler_engine::{
-    ABSENCE, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE, PermissionConfig, StoreOptions,
-    SystemClock, Unattended,
+    ABSENCE, AttachmentLimits, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE, PermissionConfig,
+    StoreOptions, SystemClock, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -90,6 +90,7 @@ async fn launch(
         absence: options.fleet.absence.unwrap_or(ABSENCE),
         clock: Arc::new(SystemClock::default()),
         fleet: fleet(&options.fleet),
+        attachments: AttachmentLimits::default(),
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {

@@ -53,6 +53,7 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         absence: ABSENCE,
         clock: Arc::new(hostler_engine::SystemClock::default()),
         fleet: hostler_engine::FleetConfig::default(),
+        attachments: hostler_engine::AttachmentLimits::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
 }

@@ -12,9 +12,9 @@ use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
 use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
-    ABSENCE, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine, EngineConfig, FleetConfig, Lease,
-    ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention, StoreOptions,
-    Subscriber, SystemClock, default_chat_uri,
+    ABSENCE, AttachmentLimits, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine, EngineConfig,
+    FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention,
+    StoreOptions, Subscriber, SystemClock, default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
@@ -41,6 +41,7 @@ pub struct Options {
     pub absence: Duration,
     pub clock: Arc<dyn Clock>,
     pub fleet: FleetConfig,
+    pub attachments: AttachmentLimits,
 }
 
 impl Default for Options {
@@ -50,6 +51,7 @@ impl Default for Options {
             absence: ABSENCE,
             clock: Arc::new(SystemClock::default()),
             fleet: FleetConfig::default(),
+            attachments: AttachmentLimits::default(),
         }
     }
 }
@@ -196,6 +198,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         absence: options.absence,
         clock: options.clock,
         fleet: options.fleet,
+        attachments: options.attachments,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -65,18 +65,19 @@ impl Block {
         }
     }
 
-    fn kind(&self) -> &'static str {
+    /// The form of its contents; places have none.
+    pub fn content_type(&self) -> Option<&'static str> {
         match self {
-            Self::Image { media_type, .. } => media_type.media_type(),
-            Self::Pdf { .. } => "application/pdf",
-            Self::Text { .. } => "text/plain",
-            Self::References(_) => "references",
+            Self::Image { media_type, .. } => Some(media_type.media_type()),
+            Self::Pdf { .. } => Some("application/pdf"),
+            Self::Text { .. } => Some("text/plain"),
+            Self::References(_) => None,
         }
     }
 }
 
 impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Block({}, {} bytes)", self.kind(), self.size())
+        write!(f, "Block({}, {} bytes)", self.content_type().unwrap_or("references"), self.size())
     }
 }

@@ -1,4 +1,4 @@
-use crate::Title;
+use crate::{Summary, Title};
 
 /// Why a file is not sent, as programs read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -54,20 +54,34 @@ impl Code {
 pub struct Refusal {
     /// Why, for programs.
     pub code: Code,
-    /// Which.
+    /// Which file.
     pub name: Title,
     /// Why, for a person, with what to do about it. Holds no contents and no path.
     pub sentence: String,
 }
 
-/// Nothing is sent: every file that stands in the way, in the user's order.
+/// Nothing is sent: every file that stands in the way, in the user's order, and what would have become of the others.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", sentences(.refusals))]
 pub struct Rejection {
     /// Never empty.
     pub refusals: Vec<Refusal>,
+    /// Every file of the message, in the user's order. Empty where the message was refused before it was planned.
+    pub files: Vec<Summary>,
+}
+
+impl From<Refusal> for Rejection {
+    fn from(refusal: Refusal) -> Self {
+        Self { files: vec![Summary::refused(&refusal, None)], refusals: vec![refusal] }
+    }
 }
 
 fn sentences(refusals: &[Refusal]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+impl serde::Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
 }

@@ -2,15 +2,26 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::Title;
+
 /// One attachment as it was received.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Item {
     /// What the client calls it. Anything may stand here.
     pub name: String,
     /// What kind of contents the client says that it is. A hint, never believed.
     pub declared: Option<String>,
+    /// How many bytes the client says that its contents have. Not believed either: if it is wrong, the file is refused.
+    pub size_hint: Option<u64>,
     /// Where its contents are.
     pub source: Source,
+}
+
+impl Item {
+    /// One of which nothing but a name and its contents is said.
+    pub fn new(name: impl Into<String>, source: Source) -> Self {
+        Self { name: name.into(), declared: None, size_hint: None, source }
+    }
 }
 
 /// Where an attachment's contents are.
@@ -57,7 +68,16 @@ pub struct Selection {
     pub text: Option<String>,
 }
 
-// Contents and paths are people's own.
+// Contents and paths are people's own, and a client may write anything where it declares a type.
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item")
+            .field("name", &Title::new(&self.name))
+            .field("source", &self.source)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,7 +9,7 @@ pub struct Limits {
     pub total_bytes: usize,
     /// Pixels of a picture, before it is decoded.
     pub pixels: u64,
-    /// The longest edge of a picture that is sent.
+    /// The longest edge of a picture that is sent. More than [`Limits::HARD_EDGE`] counts as that.
     pub edge: u32,
     /// Bytes of a picture that is sent.
     pub image_bytes: usize,
@@ -19,6 +19,18 @@ pub struct Limits {
     pub images: usize,
     /// Bytes of one request to the provider, the conversation included.
     pub request_bytes: usize,
+    /// Bytes of the attachments as they are written to the agent, in one line with the message.
+    pub line_bytes: usize,
+}
+
+impl Limits {
+    /// No picture is ever sent with a longer edge: in requests with many pictures, providers take none that is longer.
+    pub const HARD_EDGE: u32 = 2000;
+
+    /// The longest edge that a picture is shrunk to.
+    pub(crate) fn edge(&self) -> u32 {
+        self.edge.clamp(1, Self::HARD_EDGE)
+    }
 }
 
 impl Default for Limits {
@@ -33,6 +45,7 @@ impl Default for Limits {
             pdf_pages: 100,
             images: 100,
             request_bytes: 32_000_000,
+            line_bytes: 28_000_000,
         }
     }
 }

@@ -3,84 +3,40 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::{Block, Code, History, ImageType, Item, Limits, Refusal, Rejection, Source, Title};
-
-/// Every file of a message, and what becomes of it. Exists only if all of them can be sent.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// In the user's order.
-    pub files: Vec<Planned>,
-}
-
-/// One file that will be sent.
-#[derive(Debug, Clone)]
-pub struct Planned {
-    /// What it is called.
-    pub name: Title,
-    /// What it is.
-    pub kind: Kind,
-    /// What was received, where that was contents. To be kept, so that the message can be sent again.
-    pub original: Option<Original>,
-    /// What the agent is given.
-    pub block: Block,
-    /// What a person could notice and should know.
-    pub warnings: Vec<Warning>,
-}
-
-/// What an attachment turned out to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// A picture, with its width and height as it is sent.
-    Image {
-        /// In pixels.
-        width: u32,
-        /// In pixels.
-        height: u32,
-    },
-    /// A PDF document.
-    Pdf {
-        /// How many pages it has.
-        pages: usize,
-    },
-    /// Text.
-    Text,
-    /// Something that the agent is told the place of.
-    Reference,
-}
-
-/// Contents as they were received.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Original {
-    /// What they are, by their own bytes.
-    pub media_type: &'static str,
-    /// The contents.
-    pub data: Arc<[u8]>,
-}
-
-/// Something that a person could notice.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// For programs: `shrunk`, `converted`, `empty`, …
-    pub kind: &'static str,
-    /// For a person.
-    pub sentence: String,
-}
+use crate::{
+    Block, Code, History, ImageType, Item, Kind, Limits, Original, Plan, Planned, Refusal, Rejection, Source, Title,
+    references,
+};
 
 /// Plans a message's attachments. This decodes pictures and takes its time: not for a task that others wait for.
 ///
 /// # Errors
 /// If one of them cannot be sent; it then names every one that cannot.
 pub fn plan(items: Vec<Item>, limits: &Limits, history: History) -> Result<Plan, Rejection> {
+    // Nobody abandons it.
+    plan_unless(items, limits, history, &|| false).unwrap_or(Ok(Plan { files: Vec::new() }))
+}
+
+/// Plans like [`plan`], and asks before each file whether anybody still wants to know; `None` if nobody does.
+pub fn plan_unless(
+    items: Vec<Item>,
+    limits: &Limits,
+    history: History,
+    abandoned: &dyn Fn() -> bool,
+) -> Option<Result<Plan, Rejection>> {
     let mut files = Vec::with_capacity(items.len());
     let mut refusals = Vec::new();
     for item in items {
+        if abandoned() {
+            return None;
+        }
         match planned(item, limits) {
             Ok(file) => files.push(file),
             Err(refusal) => refusals.push(refusal),
         }
     }
     let _ = history;
-    if refusals.is_empty() { Ok(Plan { files }) } else { Err(Rejection { refusals }) }
+    Some(if refusals.is_empty() { Ok(Plan { files }) } else { Err(Rejection { refusals, files: Vec::new() }) })
 }
 
 fn planned(item: Item, limits: &Limits) -> Result<Planned, Refusal> {
@@ -92,12 +48,28 @@ fn planned(item: Item, limits: &Limits) -> Result<Planned, Refusal> {
         }
         Source::Bytes(data) => data,
         Source::Reference(reference) => {
-            let block = Block::References(format!("Attached by the user: {}", reference.path.display()).into());
-            return Ok(Planned { name, kind: Kind::Reference, original: None, block, warnings: Vec::new() });
+            let block = references::block([&reference]);
+            return Ok(Planned {
+                name,
+                kind: Kind::Reference,
+                original: None,
+                variant: None,
+                block,
+                warnings: Vec::new(),
+                reference: Some(reference),
+            });
         }
         Source::Words(words) => {
             let block = Block::Text { title: name.clone(), text: words.into() };
-            return Ok(Planned { name, kind: Kind::Text, original: None, block, warnings: Vec::new() });
+            return Ok(Planned {
+                name,
+                kind: Kind::Text,
+                original: None,
+                variant: None,
+                block,
+                warnings: Vec::new(),
+                reference: None,
+            });
         }
     };
     if data.len() > limits.file_bytes {
@@ -113,5 +85,13 @@ fn planned(item: Item, limits: &Limits) -> Result<Planned, Refusal> {
             Err(_) => return Err(refuse(Code::TypeUnsupported, "this kind of file cannot be sent")),
         },
     };
-    Ok(Planned { name, kind, original: Some(Original { media_type, data }), block, warnings: Vec::new() })
+    Ok(Planned {
+        name,
+        kind,
+        original: Some(Original { media_type, data }),
+        variant: None,
+        block,
+        warnings: Vec::new(),
+        reference: None,
+    })
 }

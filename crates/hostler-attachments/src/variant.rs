@@ -1,0 +1,35 @@
+use std::fmt;
+
+use crate::Limits;
+
+/// Goes up whenever the same picture would become other bytes than before.
+pub const OPTIMIZER_VERSION: u32 = 1;
+
+/// Names what was made of an original: the same original, limits and optimizer give the same name and the same bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct VariantKey(blake3::Hash);
+
+impl VariantKey {
+    /// The name of what `original` becomes as a picture for a model.
+    pub(crate) fn for_model(original: &[u8], limits: &Limits) -> Self {
+        let mut key = blake3::Hasher::new();
+        key.update(blake3::hash(original).as_bytes());
+        key.update(b"model");
+        key.update(&limits.edge().to_le_bytes());
+        key.update(&(limits.image_bytes as u64).to_le_bytes());
+        key.update(&OPTIMIZER_VERSION.to_le_bytes());
+        Self(key.finalize())
+    }
+}
+
+impl fmt::Display for VariantKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_hex())
+    }
+}
+
+impl fmt::Debug for VariantKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VariantKey({self})")
+    }
+}

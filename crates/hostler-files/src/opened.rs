@@ -1,0 +1,119 @@
+use std::fs::File;
+use std::io::Read as _;
+
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
+
+use crate::reach::{Handle, Reached};
+use crate::{Entry, EntryKind, FileError, FileKind, Found};
+
+/// A file or directory within the roots that is open: whatever happens to its path, this is the one that was checked.
+#[derive(Debug)]
+pub struct Opened {
+    handle: Handle,
+    found: Found,
+    stamp: Stamp,
+}
+
+/// What changes when a file is written to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    #[allow(clippy::cast_possible_wrap, clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
+    fn of(facts: &Stat) -> Self {
+        Self {
+            size: u64::try_from(facts.st_size).unwrap_or_default(),
+            modified: (facts.st_mtime as i64, facts.st_mtime_nsec as i64),
+            changed: (facts.st_ctime as i64, facts.st_ctime_nsec as i64),
+        }
+    }
+}
+
+impl Opened {
+    /// Looks at what was reached, which lies within the roots.
+    pub(crate) fn new(reached: Reached) -> Result<Self, FileError> {
+        let facts = rustix::fs::fstat(reached.handle.descriptor())?;
+        if facts.st_nlink == 0 {
+            // It was removed between being opened and being looked at.
+            return Err(FileError::NotFound);
+        }
+        let kind = match FileType::from_raw_mode(facts.st_mode) {
+            _ if reached.handle.is_of_processes()? => return Err(FileError::Special),
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Directory,
+            _ => return Err(FileError::Special),
+        };
+        let stamp = Stamp::of(&facts);
+        Ok(Self { handle: reached.handle, found: Found { path: reached.path, kind, size: stamp.size }, stamp })
+    }
+
+    /// What it is and where.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
+    /// The contents of a regular file that is not larger than `most` bytes.
+    ///
+    /// # Errors
+    /// If it is no file, larger, or was written to since it was opened.
+    pub fn read(self, most: u64) -> Result<Vec<u8>, FileError> {
+        if self.found.kind != FileKind::File {
+            return Err(FileError::WrongKind);
+        }
+        if self.stamp.size > most {
+            return Err(FileError::TooLarge(most));
+        }
+        let file = File::from(self.handle.readable()?);
+        let mut contents = Vec::with_capacity(usize::try_from(self.stamp.size).unwrap_or_default());
+        // What it said about its size may be long past.
+        (&file).take(most.saturating_add(1)).read_to_end(&mut contents)?;
+        let length = contents.len() as u64;
+        if length > most {
+            return Err(FileError::TooLarge(most));
+        }
+        if length != self.stamp.size || Stamp::of(&rustix::fs::fstat(&file)?) != self.stamp {
+            return Err(FileError::Changed);
+        }
+        Ok(contents)
+    }
+
+    /// What a directory with at most so many entries holds, by name.
+    ///
+    /// # Errors
+    /// If it is no directory, or has more entries.
+    pub fn list(self, most: usize) -> Result<Vec<Entry>, FileError> {
+        use std::os::unix::ffi::OsStrExt as _;
+        if self.found.kind != FileKind::Directory {
+            return Err(FileError::WrongKind);
+        }
+        let mut directory = Dir::new(self.handle.readable()?)?;
+        let mut entries = Vec::new();
+        while let Some(entry) = directory.read() {
+            let entry = entry?;
+            let name = entry.file_name();
+            if [&b"."[..], b".."].contains(&name.to_bytes()) {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                // Not every file system says so beside the name.
+                FileType::Unknown => match rustix::fs::statat(directory.fd()?, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(facts) => FileType::from_raw_mode(facts.st_mode),
+                    Err(rustix::io::Errno::NOENT) => continue,
+                    Err(error) => return Err(error.into()),
+                },
+                kind => kind,
+            };
+            if entries.len() == most {
+                return Err(FileError::TooMany(most));
+            }
+            let name = std::ffi::OsStr::from_bytes(name.to_bytes()).to_owned();
+            entries.push(Entry { name, kind: EntryKind::from(kind) });
+        }
+        entries.sort();
+        Ok(entries)
+    }
+}

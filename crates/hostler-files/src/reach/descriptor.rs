@@ -1,0 +1,36 @@
+//! Linux: a descriptor that only names a file has no effect on it, and `/proc` tells where it leads.
+
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::{Handle, READ, Reached};
+use crate::FileError;
+
+pub(super) fn reach(path: &Path) -> Result<Option<Reached>, FileError> {
+    let place = open(path)?;
+    // Whoever has no `/proc` has another way.
+    let Ok(path) = fs_err::read_link(link(&place)) else { return Ok(None) };
+    Ok(Some(Reached { handle: Handle::Place(place), path }))
+}
+
+/// The same file once more, so that it can be read.
+pub(super) fn reopen(place: &OwnedFd) -> Result<OwnedFd, FileError> {
+    Ok(rustix::fs::open(link(place), READ, Mode::empty())?)
+}
+
+fn open(path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    // Links of `/proc` lead past directories, to what other descriptors hold.
+    match rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
+        // An old kernel, or one that was told not to know it. The place is looked at all the same.
+        Err(Errno::NOSYS | Errno::PERM) => rustix::fs::open(path, flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+fn link(place: &OwnedFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", place.as_raw_fd()))
+}

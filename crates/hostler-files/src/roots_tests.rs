@@ -1,0 +1,358 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{CWD, FileType, Mode, RenameFlags};
+
+use super::*;
+use crate::{EntryKind, FileKind};
+
+const INSIDE: &[u8] = b"inside";
+const OUTSIDE: &[u8] = b"outside";
+
+/// Two roots and what lies beside them:
+/// `one/` (file, sub/file, empty), `two/file`, `alias` -> one, `secret/file`.
+struct Place {
+    dir: tempfile::TempDir,
+    roots: Roots,
+}
+
+impl Place {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        for directory in ["one/sub", "two", "secret/deep"] {
+            fs_err::create_dir_all(at(directory)).unwrap();
+        }
+        for file in ["one/file", "one/sub/file", "two/file"] {
+            fs_err::write(at(file), INSIDE).unwrap();
+        }
+        fs_err::write(at("one/empty"), b"").unwrap();
+        fs_err::write(at("secret/file"), OUTSIDE).unwrap();
+        fs_err::write(at("one-more"), OUTSIDE).unwrap();
+        symlink(at("one"), at("alias")).unwrap();
+        let roots = Roots::new([at("one"), at("two")]);
+        Self { dir, roots }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn link(&self, target: impl AsRef<Path>, name: &str) {
+        symlink(target, self.at(name)).unwrap();
+    }
+}
+
+/// What a read is answered with, in a word.
+fn word(answer: Result<Vec<u8>, FileError>) -> String {
+    match answer {
+        Ok(contents) => String::from_utf8_lossy(&contents).into_owned(),
+        Err(FileError::Io(error)) => format!("Io {:?}", error.kind()),
+        Err(error) => format!("{error:?}"),
+    }
+}
+
+/// Reads a path by each way there is.
+#[track_caller]
+fn check(place: &Place, path: impl AsRef<Path>, expected: &str) {
+    let path = place.dir.path().join(path);
+    for way in WAYS {
+        let answer = place.roots.open_by(&[*way], &path).and_then(|opened| opened.read(64));
+        assert_eq!(word(answer), expected, "{} by {way:?}", path.display());
+    }
+    assert_eq!(word(place.roots.read(&path, 64)), expected, "{}", path.display());
+}
+
+#[test]
+fn files_within_the_roots_are_read() {
+    let place = Place::new();
+    place.link("sub/file", "one/relative");
+    place.link(place.at("one/sub"), "one/absolute");
+    place.link(place.at("two/file"), "one/across");
+    place.link("../../two", "one/sub/two");
+    place.link("relative", "one/twice");
+    fs_err::hard_link(place.at("one/file"), place.at("one/hard")).unwrap();
+    fs_err::write(place.at("one/two words\n\u{1b}[31m"), INSIDE).unwrap();
+    fs_err::write(place.dir.path().join(OsStr::from_bytes(b"one/\xff\xfe")), INSIDE).unwrap();
+    for path in [
+        "one/file",
+        "one//sub/./file",
+        "one/sub/../file",
+        "secret/../one/file",
+        "one/../two/file",
+        "one/relative",
+        "one/absolute/file",
+        "one/across",
+        "one/sub/two/file",
+        "one/twice",
+        "one/hard",
+        "one/two words\n\u{1b}[31m",
+        "alias/file",
+        "alias/across",
+    ] {
+        check(&place, path, "inside");
+    }
+    check(&place, "one/empty", "");
+    check(&place, OsStr::from_bytes(b"one/\xff\xfe"), "inside");
+}
+
+#[test]
+fn nothing_else_is() {
+    let place = Place::new();
+    place.link(place.at("secret/file"), "one/out");
+    place.link("../secret/file", "one/relative-out");
+    place.link(place.at("secret"), "one/directory-out");
+    place.link("out", "one/twice-out");
+    place.link("/proc/self/environ", "one/environment");
+    place.link("/proc/self/cwd", "one/cwd");
+    place.link("/dev/zero", "one/zero");
+    place.link("/dev/tty", "one/tty");
+    place.link(place.at("one/file"), "secret/back");
+    for path in [
+        "secret/file",
+        "one-more",
+        "one/../secret/file",
+        "one/../../../../../../../../etc/passwd",
+        "one/out",
+        "one/relative-out",
+        "one/directory-out/file",
+        "one/directory-out/deep/../file",
+        "one/twice-out",
+        "one/zero",
+        "/etc/passwd",
+        "/",
+        // Nobody learns what there is outside.
+        "secret/missing",
+        "/proc/self/environ",
+        "/proc/self/root/etc/passwd",
+        "one\0/file",
+    ] {
+        check(&place, path, "Outside");
+    }
+    check(&place, "one/environment", "Outside");
+    // Over a link outside, into a root: what counts is where it ends.
+    check(&place, "secret/back", "inside");
+    for link in ["one/cwd/Cargo.toml", "one/tty"] {
+        assert!(place.roots.read(&place.at(link), 1 << 20).is_err(), "{link}");
+    }
+    for relative in ["", ".", "Cargo.toml", "./src/lib.rs", "~/x"] {
+        assert_eq!(word(place.roots.read(Path::new(relative), 64)), "Outside", "{relative}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let place = Place::new();
+    place.link("nowhere", "one/dangling");
+    place.link("circle", "one/circle");
+    rustix::fs::mknodat(CWD, place.at("one/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(place.at("one/socket")).unwrap();
+    fs_err::write(place.at("one/large"), [b'x'; 65]).unwrap();
+    for (path, expected) in [
+        ("one/missing", "NotFound"),
+        ("one/FILE", "NotFound"),
+        ("one/dangling", "NotFound"),
+        ("one/file/", "NotFound"),
+        ("one/file/x", "NotFound"),
+        ("one/sub/zero\0byte", "NotFound"),
+        ("one/circle", "Io FilesystemLoop"),
+        ("one/pipe", "Special"),
+        ("one/socket", "Special"),
+        ("one", "WrongKind"),
+        ("one/sub/", "WrongKind"),
+        ("one/large", "TooLarge(64)"),
+    ] {
+        check(&place, path, expected);
+    }
+    check(&place, format!("one/{}", "x".repeat(256)), "Io InvalidFilename");
+    check(&place, format!("one/{}file", "./".repeat(3000)), "Io InvalidFilename");
+    fs_err::write(place.at("one/unreadable"), INSIDE).unwrap();
+    fs_err::set_permissions(place.at("one/unreadable"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    // The superuser reads it all the same.
+    let answer = word(place.roots.read(&place.at("one/unreadable"), 64));
+    let superuser = rustix::fs::access(place.at("one/unreadable"), rustix::fs::Access::READ_OK).is_ok();
+    assert_eq!(answer, if superuser { "inside" } else { "Io PermissionDenied" });
+}
+
+#[test]
+fn what_was_found_says_where_it_really_is() {
+    let place = Place::new();
+    let real = fs_err::canonicalize(place.dir.path()).unwrap();
+    let file = Found { path: real.join("one/sub/file"), kind: FileKind::File, size: 6 };
+    assert_eq!(place.roots.find(&place.at("alias/sub/../sub/file")).unwrap(), file);
+    let directory = place.roots.find(&place.at("alias/sub/")).unwrap();
+    assert_eq!((directory.path, directory.kind), (real.join("one/sub"), FileKind::Directory));
+}
+
+#[test]
+fn a_root_may_be_a_link_and_means_where_it_led_when_it_was_granted() {
+    let place = Place::new();
+    let roots = Roots::new([place.at("alias")]);
+    assert_eq!(word(roots.read(&place.at("alias/file"), 64)), "inside");
+    assert_eq!(word(roots.read(&place.at("one/file"), 64)), "inside");
+    fs_err::remove_file(place.at("alias")).unwrap();
+    place.link(place.at("secret"), "alias");
+    assert_eq!(word(roots.read(&place.at("alias/file"), 64)), "Outside");
+    assert_eq!(word(roots.read(&place.at("one/file"), 64)), "inside");
+    assert_eq!(roots.directories().collect::<Vec<_>>(), [place.at("alias")]);
+}
+
+#[test]
+fn a_root_that_vanishes_holds_nothing_until_it_is_back() {
+    let place = Place::new();
+    fs_err::rename(place.at("one"), place.at("gone")).unwrap();
+    check(&place, "one/file", "NotFound");
+    check(&place, "gone/file", "Outside");
+    place.link(place.at("secret"), "one");
+    check(&place, "one/file", "Outside");
+    fs_err::remove_file(place.at("one")).unwrap();
+    fs_err::rename(place.at("gone"), place.at("one")).unwrap();
+    check(&place, "one/file", "inside");
+}
+
+#[test]
+fn what_is_no_directory_grants_nothing() {
+    let place = Place::new();
+    for root in [place.at("one/file"), place.at("missing"), PathBuf::from("src"), PathBuf::new()] {
+        let roots = Roots::new([root]);
+        assert_ne!(word(roots.read(&place.at("one/file"), 64)), "inside");
+        assert_eq!(word(roots.read(&fs_err::canonicalize("src/lib.rs").unwrap(), 1 << 20)), "Outside");
+    }
+    assert_eq!(word(Roots::default().read(&place.at("one/file"), 64)), "Outside");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_is_granted_everything_is_not_granted_processes() {
+    let place = Place { roots: Roots::new([PathBuf::from("/")]), ..Place::new() };
+    check(&place, "secret/file", "outside");
+    for path in ["/proc/self/environ", "/proc/self/cmdline", "/proc", "/dev/zero"] {
+        check(&place, path, "Special");
+    }
+}
+
+#[test]
+fn what_was_opened_is_read_whatever_happens_to_its_path() {
+    let place = Place::new();
+    for way in WAYS {
+        let path = place.at("one/moving");
+        fs_err::write(&path, INSIDE).unwrap();
+        let opened = place.roots.open_by(&[*way], &path).unwrap();
+        fs_err::write(place.at("one/other"), OUTSIDE).unwrap();
+        let (kept, other) = (place.at("one/kept"), place.at("one/other"));
+        fs_err::rename(&path, &kept).unwrap();
+        fs_err::rename(other, &path).unwrap();
+        // The move is a change of the file's own; the contents are never another file's.
+        assert!(["inside", "Changed"].contains(&word(opened.read(64)).as_str()));
+        fs_err::remove_file(kept).unwrap();
+        fs_err::remove_file(path).unwrap();
+    }
+}
+
+type Change = fn(&Path);
+
+#[test]
+fn a_file_that_is_written_to_meanwhile_has_changed() {
+    let place = Place::new();
+    let path = place.at("one/file");
+    let changes: [(&str, Change); 4] = [
+        ("grown", |path| fs_err::write(path, b"inside and more").unwrap()),
+        ("shrunk", |path| fs_err::write(path, b"in").unwrap()),
+        ("removed", |path| fs_err::remove_file(path).unwrap()),
+        ("dated back", |path| {
+            fs_err::write(path, b"INSIDE").unwrap();
+            let past = std::fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+            std::fs::File::options().write(true).open(path).unwrap().set_times(past).unwrap();
+        }),
+    ];
+    for (what, change) in changes {
+        for way in WAYS {
+            fs_err::write(&path, INSIDE).unwrap();
+            let opened = place.roots.open_by(&[*way], &path).unwrap();
+            change(&path);
+            assert_eq!(word(opened.read(64)), "Changed", "{what} by {way:?}");
+        }
+    }
+    fs_err::write(&path, INSIDE).unwrap();
+    let opened = place.roots.open(&path).unwrap();
+    fs_err::write(&path, [b'x'; 65]).unwrap();
+    assert_eq!(word(opened.read(64)), "TooLarge(64)", "not more is read than is wanted");
+}
+
+#[test]
+fn directories_are_listed_by_name_and_links_are_not_followed() {
+    let place = Place::new();
+    place.link(place.at("secret"), "one/link");
+    rustix::fs::mknodat(CWD, place.at("one/pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let odd = OsStr::from_bytes(b"\xff");
+    fs_err::write(place.at("one").join(odd), b"").unwrap();
+    let expected = [
+        ("empty", EntryKind::File),
+        ("file", EntryKind::File),
+        ("link", EntryKind::Link),
+        ("pipe", EntryKind::Special),
+        ("sub", EntryKind::Directory),
+    ];
+    let expected = expected.map(|(name, kind)| Entry { name: name.into(), kind });
+    for way in WAYS {
+        let entries = place.roots.open_by(&[*way], &place.at("one")).unwrap().list(6).unwrap();
+        assert_eq!(entries.split_last().unwrap(), (&Entry { name: odd.into(), kind: EntryKind::File }, &expected[..]));
+    }
+    assert!(matches!(place.roots.list(&place.at("one"), 5), Err(FileError::TooMany(5))));
+    assert!(matches!(place.roots.list(&place.at("one/file"), 5), Err(FileError::WrongKind)));
+    assert!(matches!(place.roots.list(&place.at("one/link"), 5), Err(FileError::Outside)));
+    assert!(place.roots.list(&place.at("two"), 1).is_ok());
+}
+
+/// How often something is put in another's place while it is read.
+const SWAPS: usize = 10_000;
+
+/// Swaps all the time, and reads meanwhile: there may be any answer but the contents of what lies outside.
+fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
+    let path = place.at(path);
+    for way in WAYS {
+        let over = AtomicBool::new(false);
+        let (mut inside, mut refused) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0..SWAPS).for_each(&mut swap);
+                over.store(true, Ordering::Release);
+            });
+            while !over.load(Ordering::Acquire) {
+                match place.roots.open_by(&[*way], &path).and_then(|opened| opened.read(64)) {
+                    Ok(contents) => {
+                        assert_eq!(contents, INSIDE, "by {way:?}");
+                        inside += 1;
+                    }
+                    Err(_) => refused += 1,
+                }
+            }
+        });
+        assert!(inside > 0 && refused > 0, "both were met: {inside}, {refused} by {way:?}");
+    }
+}
+
+#[test]
+fn a_link_that_is_swapped_never_lets_anything_out() {
+    let place = Place::new();
+    let targets = [place.at("one/sub/file"), place.at("secret/file")];
+    let (link, fresh) = (place.at("one/link"), place.at("one/fresh"));
+    symlink(&targets[0], &link).unwrap();
+    race(&place, "one/link", |n| {
+        symlink(&targets[n % 2], &fresh).unwrap();
+        fs_err::rename(&fresh, &link).unwrap();
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_that_is_swapped_for_a_link_never_lets_anything_out() {
+    let place = Place::new();
+    place.link(place.at("secret"), "one/other");
+    let (sub, other) = (place.at("one/sub"), place.at("one/other"));
+    race(&place, "one/sub/file", |_| {
+        rustix::fs::renameat_with(CWD, &sub, CWD, &other, RenameFlags::EXCHANGE).unwrap();
+    });
+}

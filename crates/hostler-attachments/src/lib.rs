@@ -8,20 +8,29 @@
 
 #![forbid(unsafe_code)]
 
+mod base64;
 mod block;
+mod budget;
 mod claude;
+mod diagnostics;
 mod error;
+mod fault;
+mod image;
 mod item;
 mod limits;
+mod pdf;
 mod plan;
 mod planned;
+mod probe;
 mod references;
 mod summary;
+mod text;
 mod title;
 mod variant;
 
 pub use block::{Block, ImageType};
 pub use claude::Claude;
+pub use diagnostics::Diagnostics;
 pub use error::{Code, Refusal, Rejection};
 pub use item::{Item, Reference, ReferenceKind, Selection, Source};
 pub use limits::{History, Limits};

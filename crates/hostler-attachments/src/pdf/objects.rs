@@ -1,0 +1,93 @@
+//! Objects of a document, parsed one at a time and from no more bytes than are their own.
+
+use lopdf::{DecompressError, Dictionary, Object, ObjectStream, Stream};
+
+use crate::fault::Fault;
+
+/// Parts of a document that matter here are far shorter.
+const LONGEST: usize = 1 << 20;
+/// What one packed part may unpack to.
+const UNPACKED: usize = 4 << 20;
+
+/// The dictionary at the end of a document, or at the end of an earlier state of it.
+pub(super) struct Trailer(Dictionary);
+
+impl Trailer {
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
+        match parse(text)? {
+            Object::Dictionary(dictionary) => Some(Self(dictionary)),
+            _ => None,
+        }
+    }
+
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.0.has(key)
+    }
+
+    pub(super) fn reference(&self, key: &[u8]) -> Option<u32> {
+        self.0.get(key).and_then(Object::as_reference).ok().map(|(number, _)| number)
+    }
+}
+
+/// The object that the text begins with. The parser takes objects from within documents only, so it is given the smallest
+/// thing that holds one.
+pub(super) fn parse(text: &[u8]) -> Option<Object> {
+    const INDEX: &[u8] = b"0 0 ";
+    let text = text.trim_ascii_start();
+    if text.is_empty() || text.len() > LONGEST {
+        return None;
+    }
+    let mut dictionary = Dictionary::new();
+    dictionary.set("N", 1);
+    dictionary.set("First", Object::Integer(INDEX.len() as i64));
+    let holder = Stream::new(dictionary, [INDEX, text].concat());
+    ObjectStream::new_with_limit(&holder, Some(LONGEST + INDEX.len())).ok()?.objects.remove(&(0, 0))
+}
+
+/// Objects that were packed together, with their numbers.
+pub(super) struct Packed {
+    content: Vec<u8>,
+    /// Number, and where it lies.
+    index: Vec<(u32, std::ops::Range<usize>)>,
+}
+
+impl Packed {
+    /// Unpacks them. `budget` is what the document may still unpack to; nothing if this part cannot be read.
+    pub(super) fn unpack(dictionary: &[u8], data: &[u8], budget: &mut usize) -> Result<Option<Self>, Fault> {
+        let Some(Object::Dictionary(dictionary)) = parse(dictionary) else { return Ok(None) };
+        let Some(first) =
+            dictionary.get(b"First").and_then(Object::as_i64).ok().and_then(|first| first.try_into().ok())
+        else {
+            return Ok(None);
+        };
+        let content = match Stream::new(dictionary, data.to_vec()).get_plain_content_with_limit(UNPACKED.min(*budget)) {
+            Ok(content) => content,
+            Err(lopdf::Error::Decompress(DecompressError::MemoryLimitExceeded { .. })) => return Err(bomb()),
+            Err(_) => return Ok(None),
+        };
+        *budget -= content.len().min(*budget);
+        Ok(Self::index(&content, first).map(|index| Self { content, index }))
+    }
+
+    /// Each object reaches to the next one, so that none is read twice.
+    fn index(content: &[u8], first: usize) -> Option<Vec<(u32, std::ops::Range<usize>)>> {
+        let numbers = std::str::from_utf8(content.get(..first)?).ok()?;
+        let mut numbers = numbers.split_ascii_whitespace().map_while(|number| number.parse::<u32>().ok());
+        let mut starts = Vec::new();
+        while let (Some(number), Some(offset)) = (numbers.next(), numbers.next()) {
+            starts.push((first.checked_add(usize::try_from(offset).ok()?)?, number));
+        }
+        starts.sort_unstable();
+        starts.dedup_by_key(|(start, _)| *start);
+        let ends = starts.iter().skip(1).map(|(start, _)| *start).chain([content.len()]);
+        Some(starts.iter().zip(ends).map(|((start, number), end)| (*number, *start..end)).collect())
+    }
+
+    pub(super) fn objects(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.index.iter().filter_map(|(number, range)| Some((*number, self.content.get(range.clone())?)))
+    }
+}
+
+fn bomb() -> Fault {
+    Fault::too_large("the document unpacks to far more than it should; print it to a new PDF file and attach that")
+}

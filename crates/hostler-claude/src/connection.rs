@@ -143,11 +143,11 @@ impl Connection for ClaudeConnection {
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
         async move {
             let id = Uuid::new_v4();
-            let text = prompt::defused(prompt.expose());
+            let message = prompt::message(&prompt, id);
             // Before it is written: the turn may begin before we hear that it was.
             self.shared.mapper().prompt_sent(id);
             let (written, outcome) = oneshot::channel();
-            self.queue(&HostMessage::prompt(&text, id), Some(written)).await?;
+            self.queue(&message, Some(written)).await?;
             match outcome.await {
                 Ok(Ok(())) => Ok(id),
                 Ok(Err(_)) | Err(_) => Err(self.gone()),
@@ -264,7 +264,7 @@ async fn write_lines(stdin: AgentStdin, mut queued: mpsc::Receiver<Outgoing>, go
     let write = async {
         let mut stdin = stdin;
         while let Some(Outgoing::Line { line, written }) = queued.recv().await {
-            let outcome = stdin.write_line(&line).await;
+            let outcome = stdin.write_line(line).await;
             if let Some(written) = written {
                 // Whoever asked may have stopped to care.
                 let _ = written.send(outcome);

@@ -6,18 +6,23 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hostler_driver::{Driver, OpenError, OpenSpec, Opened, ProviderInfo};
+use hostler_driver::{Driver, OpenError, OpenSpec, Opened, Prompt, ProviderInfo};
 use hostler_process::SupervisorCommand;
 
 use crate::Executable;
 use crate::fingerprint::fingerprint;
 use crate::open;
+use crate::prompt;
 use crate::stats::{Counters, WireStats};
 use crate::transcript::config_directory;
 use crate::version::{Version, VersionCache};
 
 /// How long a handshake may take: cold caches and slow disks included.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The longest line that a prompt may be. Both builds take more, but the provider takes requests of 32 MB, and the agent
+/// adds to the line its own instructions and the conversation.
+const LONGEST_PROMPT: usize = 28_000_000;
 
 /// What the driver needs to know about this host.
 #[derive(Clone)]
@@ -127,6 +132,14 @@ impl Driver for ClaudeDriver {
 
     fn settings_fingerprint(&self, working_directory: &Path) -> String {
         fingerprint(self.config.config_directory().as_deref(), working_directory)
+    }
+
+    fn measure(&self, prompt: &Prompt) -> usize {
+        prompt::length(prompt)
+    }
+
+    fn longest_prompt(&self) -> usize {
+        LONGEST_PROMPT
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
 
@@ -22,16 +22,20 @@ impl AgentStdin {
     /// Writes `line` and a line feed, in one write where the pipe has room. A line that holds a line feed is refused.
     ///
     /// A line is never torn: when this future is dropped half-way, the next call first writes the rest.
-    pub async fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
+    pub async fn write_line(&mut self, line: impl Into<Vec<u8>>) -> io::Result<()> {
+        let mut line = line.into();
         if line.contains(&b'\n') {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a line for the agent must not contain a line feed",
             ));
         }
-        self.pending.reserve(line.len() + 1);
-        self.pending.extend_from_slice(line);
-        self.pending.extend_from_slice(b"\n");
+        line.push(b'\n');
+        match self.pending.is_empty() {
+            // Taken over, not copied: it may hold a message's attachments.
+            true => self.pending = Bytes::from(line).into(),
+            false => self.pending.extend_from_slice(&line),
+        }
         self.pipe.write_all_buf(&mut self.pending).await?;
         // A large attachment should not stay reserved for the rest of the conversation.
         self.pending = BytesMut::new();
@@ -53,7 +57,7 @@ mod tests {
         let (sender, receiver) = pipe::pipe().unwrap();
         let mut stdin = AgentStdin::new(sender);
         let large = vec![b'a'; 1024 * 1024];
-        let cut_off = tokio::time::timeout(Duration::from_millis(1), stdin.write_line(&large)).await;
+        let cut_off = tokio::time::timeout(Duration::from_millis(1), stdin.write_line(&large[..])).await;
         assert!(cut_off.is_err(), "the pipe took a whole MiB that nobody reads");
 
         let writer = tokio::spawn(async move { stdin.write_line(b"next").await });

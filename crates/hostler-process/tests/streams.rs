@@ -22,7 +22,7 @@ async fn lines_go_in_and_come_out() {
 async fn a_line_much_larger_than_a_pipe_passes_whole() {
     let mut agent = start("cat").await;
     let large: Vec<u8> = (0..5_000_000u32).map(|n| b'a' + (n % 23) as u8).collect();
-    let (written, read) = tokio::join!(agent.stdin.write_line(&large), agent.stdout.next_line());
+    let (written, read) = tokio::join!(agent.stdin.write_line(&large[..]), agent.stdout.next_line());
     written.unwrap();
     assert!(read.unwrap().unwrap() == large, "the line has changed on its way");
     agent.handle.close(CloseMode::Now).await;

@@ -9,6 +9,7 @@ mod inbound;
 mod message;
 mod outbound;
 mod outcome;
+mod prompt;
 mod stream;
 mod system;
 mod task;
@@ -17,9 +18,11 @@ pub use control::{ControlAnswer, ControlAsk, ControlBody, Elicitation, ToolAsk};
 pub use inbound::{NamedMessage, WireError, WireMessage};
 pub use message::{AssistantMessage, Block, Content, SYNTHETIC, ToolResultMeta, UserMessage};
 pub use outbound::{
-    ControlReply, HostMessage, HostRequest, LiveSettings, POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE, Verdict,
+    ControlReply, HostMessage, HostRequest, LiveSettings, POST_TOOL_USE, POST_TOOL_USE_FAILURE, PRE_TOOL_USE, Priority,
+    Verdict,
 };
 pub use outcome::{ModelUse, PermissionDenial, TurnResult};
+pub use prompt::PromptMessage;
 pub use stream::{BlockDelta, BlockStart, StreamEvent, StreamLine, Tokens};
 pub use system::{ApiRetry, CompactBoundary, CompactMetadata, Init, NamedSystem, Status, SystemMessage};
 pub use task::{

@@ -1,6 +1,10 @@
+use std::io;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
+
+use super::prompt::PromptMessage;
 
 /// Our hooks, by the agent's names for their events, which are their callback ids too.
 pub const PRE_TOOL_USE: &str = "PreToolUse";
@@ -8,6 +12,9 @@ pub const PRE_TOOL_USE: &str = "PreToolUse";
 pub const POST_TOOL_USE: &str = "PostToolUse";
 /// The tool has run and failed.
 pub const POST_TOOL_USE_FAILURE: &str = "PostToolUseFailure";
+
+/// Most lines are no longer than this.
+const SMALL_LINE: usize = 512;
 
 /// A line for the agent. A malformed line would end it, so lines are made here and nowhere else.
 #[derive(Debug, Serialize)]
@@ -23,9 +30,8 @@ pub enum HostMessage<'a> {
         parent_tool_use_id: Option<()>,
         /// The id that the agent will know the prompt by. A repeated one is dropped without a word.
         uuid: Uuid,
-        /// Always `later`: a prompt that comes while a turn runs gets a turn of its own. Without it the agent folds the
-        /// prompt into the running turn if that calls a tool, and older builds do not say so.
-        priority: &'static str,
+        /// What becomes of it while a turn runs.
+        priority: Priority,
     },
     /// We ask the agent something.
     ControlRequest {
@@ -41,18 +47,15 @@ pub enum HostMessage<'a> {
     },
 }
 
-/// The message of a prompt.
-#[derive(Debug, Serialize)]
-pub struct PromptMessage<'a> {
-    role: &'static str,
-    content: [TextBlock<'a>; 1],
-}
-
-#[derive(Debug, Serialize)]
-struct TextBlock<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: &'a str,
+/// What becomes of a message that comes while a turn runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// It gets a turn of its own. Every prompt has it: without it the agent folds the prompt into the running turn if that
+    /// calls a tool, and older builds do not say so.
+    Later,
+    /// It is folded into the running turn when a tool call ends.
+    Next,
 }
 
 /// What we ask of the agent.
@@ -206,15 +209,41 @@ pub struct HookOutput<'a> {
 }
 
 impl<'a> HostMessage<'a> {
-    /// A prompt of one text block.
-    pub fn prompt(text: &'a str, uuid: Uuid) -> Self {
-        let message = PromptMessage { role: "user", content: [TextBlock { kind: "text", text }] };
-        Self::User { session_id: "", message, parent_tool_use_id: None, uuid, priority: "later" }
-    }
-
     /// The line, without its newline.
     pub fn to_line(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(self)
+        let mut line = Vec::with_capacity(self.likely_length());
+        serde_json::to_writer(&mut line, self)?;
+        Ok(line)
+    }
+
+    /// How long the line is, without making it.
+    pub fn length(&self) -> Result<usize, serde_json::Error> {
+        let mut counted = Counter(0);
+        serde_json::to_writer(&mut counted, self)?;
+        Ok(counted.0)
+    }
+
+    /// Enough for all but the rarest lines, so that a large one is not moved while it grows.
+    fn likely_length(&self) -> usize {
+        let contents = match self {
+            Self::User { message, .. } => message.size(),
+            Self::ControlRequest { .. } | Self::ControlResponse { .. } => 0,
+        };
+        SMALL_LINE + contents + contents / 2
+    }
+}
+
+/// Writes nothing and knows how much it would have been.
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -313,14 +342,6 @@ mod tests {
         assert_eq!(
             line(&HostMessage::ControlRequest { request_id: "r1", request }),
             r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"]}],"PostToolUse":[{"hookCallbackIds":["PostToolUse"]}],"PostToolUseFailure":[{"hookCallbackIds":["PostToolUseFailure"]}]},"forwardSubagentText":true}}"#
-        );
-    }
-
-    #[test]
-    fn a_prompt_is_one_text_block_on_one_line() {
-        assert_eq!(
-            line(&HostMessage::prompt("a\nb", Uuid::nil())),
-            r#"{"type":"user","session_id":"","message":{"role":"user","content":[{"type":"text","text":"a\nb"}]},"parent_tool_use_id":null,"uuid":"00000000-0000-0000-0000-000000000000","priority":"later"}"#
         );
     }
 

@@ -1,0 +1,70 @@
+use std::borrow::Cow;
+
+use hostler_attachments::{Block, Claude};
+use serde::ser::SerializeSeq as _;
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+
+use super::outbound::{HostMessage, Priority};
+
+/// The message of a prompt.
+#[derive(Debug, Serialize)]
+pub struct PromptMessage<'a> {
+    role: &'static str,
+    content: PromptContent<'a>,
+}
+
+/// Words first, then what is attached, in its order. Its `Debug` shows no words: blocks print as sizes.
+struct PromptContent<'a> {
+    text: Cow<'a, str>,
+    blocks: Vec<Cow<'a, Block>>,
+}
+
+#[derive(Serialize)]
+struct TextBlock<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+impl PromptContent<'_> {
+    /// Models refuse a text without words, and a picture needs none.
+    fn has_words(&self) -> bool {
+        self.blocks.is_empty() || !self.text.trim().is_empty()
+    }
+}
+
+impl Serialize for PromptContent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let words = self.has_words();
+        let mut content = serializer.serialize_seq(Some(usize::from(words) + self.blocks.len()))?;
+        if words {
+            content.serialize_element(&TextBlock { kind: "text", text: &self.text })?;
+        }
+        for block in &self.blocks {
+            content.serialize_element(&Claude(block))?;
+        }
+        content.end()
+    }
+}
+
+impl std::fmt::Debug for PromptContent<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PromptContent({} bytes, {:?})", self.text.len(), self.blocks)
+    }
+}
+
+impl PromptMessage<'_> {
+    /// How many bytes it carries, before they are written as text.
+    pub(super) fn size(&self) -> usize {
+        self.content.text.len() + self.content.blocks.iter().map(|block| block.size()).sum::<usize>()
+    }
+}
+
+impl<'a> HostMessage<'a> {
+    /// A person's message. What it says is written as it is: whoever calls has made it harmless.
+    pub fn user(text: Cow<'a, str>, blocks: Vec<Cow<'a, Block>>, uuid: Uuid, priority: Priority) -> Self {
+        let message = PromptMessage { role: "user", content: PromptContent { text, blocks } };
+        Self::User { session_id: "", message, parent_tool_use_id: None, uuid, priority }
+    }
+}

@@ -5,184 +5,22 @@
 //! publishes them; whatever arrives meanwhile waits behind them, so that publication never leaves the order of numbers.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::batch::{Batch, Durability, Published, Publisher, StoredClient};
-use crate::reader::{self, JournalRow, StoredSession, StoredState};
-use crate::retention::Retention;
-use crate::writer::{self, Row};
-use crate::{AuditRow, Blob, StoreError, audit, blob, database};
+use crate::batch::{Batch, Durability, Published, Publisher};
+use crate::rows::Row;
+use crate::store::{Life, StoreOptions};
+use crate::{StoreError, database, writer};
 
 /// How many batches may be unwritten at once. When the disk is that far behind, actors wait for it.
 const MAX_UNWRITTEN: usize = 65_536;
 
 /// Numbers are reserved durably in blocks of this size; a restart begins above the reserved block.
 pub(crate) const BLOCK: u64 = 65_536;
-
-/// Where the store lives.
-#[derive(Debug, Clone)]
-pub struct StoreOptions {
-    /// The state directory; must exist.
-    pub dir: PathBuf,
-    /// Whether acceptances must survive a power failure: a sync for each commit.
-    pub full_durability: bool,
-    /// How much of the past is kept for clients that come back.
-    pub retention: Retention,
-}
-
-impl StoreOptions {
-    /// The usual store in a directory.
-    pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), full_durability: false, retention: Retention::default() }
-    }
-}
-
-/// What was there when this host's life began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Life {
-    /// The last number before this life; every number of this life is above it.
-    pub before: u64,
-    /// The last number that an earlier life wrote down.
-    pub last_durable: u64,
-}
-
-/// The opened store: the way in for writers, and the readers beside it.
-pub struct Store {
-    sequencer: Sequencer,
-    reader: Arc<Mutex<rusqlite::Connection>>,
-    life: Life,
-}
-
-impl Store {
-    /// Opens or creates the store and starts its writer thread.
-    ///
-    /// # Errors
-    /// If the file cannot be opened, created or migrated.
-    pub fn open(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<Self, StoreError> {
-        let (sequencer, life) = Sequencer::start(options, publisher)?;
-        let reader = Arc::new(Mutex::new(database::open_reader(&options.dir)?));
-        Ok(Self { sequencer, reader, life })
-    }
-
-    /// The way in.
-    pub fn sequencer(&self) -> &Sequencer {
-        &self.sequencer
-    }
-
-    /// All sessions that have a row, announced or not, in no particular order.
-    ///
-    /// # Errors
-    /// If the catalogue cannot be read.
-    pub async fn sessions(&self) -> Result<Vec<StoredSession>, StoreError> {
-        self.read(reader::sessions).await
-    }
-
-    /// What was there when this life began.
-    pub fn life(&self) -> Life {
-        self.life
-    }
-
-    /// Everything that is stored of a session: its last snapshot, its ended turns, and the journal after the snapshot.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn session(&self, session: &str) -> Result<StoredState, StoreError> {
-        let session = session.to_owned();
-        self.read(move |db| reader::session(db, &session)).await
-    }
-
-    /// The actions on some channels with numbers above `after` and up to `until`, in order.
-    ///
-    /// # Errors
-    /// If the journal cannot be read.
-    pub async fn actions(&self, after: u64, until: u64, channels: Vec<String>) -> Result<Vec<JournalRow>, StoreError> {
-        self.read(move |db| reader::actions(db, after, until, &channels)).await
-    }
-
-    /// The same for somebody who saw everything up to `after`; `None` if some of what followed was removed since.
-    ///
-    /// # Errors
-    /// If the journal cannot be read.
-    pub async fn missed(
-        &self,
-        after: u64,
-        until: u64,
-        channels: Vec<String>,
-    ) -> Result<Option<Vec<JournalRow>>, StoreError> {
-        self.read(move |db| reader::missed(db, after, until, &channels)).await
-    }
-
-    /// The action that a client dispatched under this number, if it was accepted.
-    ///
-    /// # Errors
-    /// If the journal cannot be read.
-    pub async fn dispatched(&self, client: &str, client_seq: i64) -> Result<Option<JournalRow>, StoreError> {
-        let client = client.to_owned();
-        self.read(move |db| reader::dispatched(db, &client, client_seq)).await
-    }
-
-    /// The highest number under which a client dispatched something that is still in the journal.
-    ///
-    /// # Errors
-    /// If the journal cannot be read.
-    pub async fn last_dispatch(&self, client: &str) -> Result<Option<i64>, StoreError> {
-        let client = client.to_owned();
-        self.read(move |db| reader::last_dispatch(db, &client)).await
-    }
-
-    /// The clients that were here since a time (milliseconds since the epoch), at most so many, the latest first.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn clients(&self, since_ms: i64, limit: usize) -> Result<Vec<StoredClient>, StoreError> {
-        self.read(move |db| reader::clients(db, since_ms, limit)).await
-    }
-
-    /// The contents under a hash, if a session of this host names them.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn blob(&self, hash: &str) -> Result<Option<Blob>, StoreError> {
-        let hash = hash.to_owned();
-        self.read(move |db| blob::read(db, hash)).await
-    }
-
-    /// A page of a session's audit log: what was decided after an entry (0: from the beginning), in order.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
-    pub async fn audit(&self, session: &str, after: i64, limit: usize) -> Result<Vec<AuditRow>, StoreError> {
-        let session = session.to_owned();
-        self.read(move |db| audit::read(db, &session, after, limit)).await
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        query: impl FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let reader = Arc::clone(&self.reader);
-        tokio::task::spawn_blocking(move || {
-            let db = reader.lock().unwrap_or_else(PoisonError::into_inner);
-            query(&db)
-        })
-        .await
-        .map_err(|_| StoreError::Stopped)?
-    }
-}
-
-impl Drop for Store {
-    /// A store that is dropped without [`Sequencer::stop`] still saves what is waiting and ends its thread.
-    fn drop(&mut self) {
-        self.sequencer.shared.room.close();
-        self.sequencer.shared.lock().stopping = true;
-        self.sequencer.shared.wake.notify_all();
-    }
-}
 
 /// The way in for everything that changes state. Cheap to clone.
 #[derive(Clone)]
@@ -226,7 +64,7 @@ impl Shared {
 }
 
 impl Sequencer {
-    fn start(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<(Self, Life), StoreError> {
+    pub(crate) fn start(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<(Self, Life), StoreError> {
         let mut db = database::open_writer(&options.dir, options.full_durability)?;
         let life = writer::begin_life(&mut db)?;
         let first = life.before;
@@ -286,11 +124,16 @@ impl Sequencer {
         self.shared.lock().seq
     }
 
-    /// Writes everything that is waiting, then ends the writer thread. Twice is the same as once.
-    pub async fn stop(&self) {
+    /// Takes no further batch; what waits is still written.
+    pub(crate) fn close(&self) {
         self.shared.room.close();
         self.shared.lock().stopping = true;
         self.shared.wake.notify_all();
+    }
+
+    /// Writes everything that is waiting, then ends the writer thread. Twice is the same as once.
+    pub async fn stop(&self) {
+        self.close();
         let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, params};
 
-use crate::batch::{CatalogueChange, Durability, Entry, HostRecord, SnapshotRow, StoredClient};
-use crate::retention::{self, Retention};
-use crate::sequencer::{BLOCK, Inner, Life, Numbered, Shared, number, publish};
-use crate::{AuditEntry, Blob, StoreError, audit, blob};
+use crate::StoreError;
+use crate::batch::Durability;
+use crate::keeper::Keeper;
+use crate::retention::Retention;
+use crate::rows::{Channels, Row, as_sql, from_sql};
+use crate::sequencer::{BLOCK, Inner, Numbered, Shared, number, publish};
+use crate::store::Life;
 
 /// Streamed output is committed at the latest after this time; 100 ms is the promise.
 const STREAM_WINDOW: Duration = Duration::from_millis(50);
@@ -22,50 +25,6 @@ const RETRY: Duration = Duration::from_millis(250);
 
 /// How often a stopping writer tries to save what is left.
 const LAST_TRIES: u32 = 4;
-
-/// One thing to write.
-pub(crate) enum Row {
-    Journal {
-        seq: u64,
-        session: Option<Arc<str>>,
-        channel: Arc<str>,
-        kind: i64,
-        body: Arc<str>,
-        client: Option<(String, i64)>,
-    },
-    Catalogue(CatalogueChange),
-    Snapshot {
-        session: Arc<str>,
-        seq: u64,
-        row: SnapshotRow,
-    },
-    Client(StoredClient),
-    Blob {
-        session: Arc<str>,
-        blob: Blob,
-    },
-    Audit {
-        session: Arc<str>,
-        entry: AuditEntry,
-    },
-}
-
-impl Row {
-    pub(crate) fn record(seq: u64, session: Option<Arc<str>>, record: HostRecord) -> Self {
-        Self::Journal { seq, session, channel: record.channel, kind: 1, body: record.json.into(), client: None }
-    }
-
-    pub(crate) fn action(seq: u64, session: Option<Arc<str>>, entry: &Entry) -> Self {
-        Self::Journal {
-            seq,
-            session,
-            channel: Arc::clone(&entry.channel),
-            kind: 0,
-            body: Arc::clone(&entry.json),
-            client: entry.origin.as_ref().map(|origin| (origin.client_id.clone(), origin.client_seq)),
-        }
-    }
-}
 
 /// Reserves the first block above everything that was ever reserved, and tells what was there before.
 pub(crate) fn begin_life(db: &mut Connection) -> Result<Life, StoreError> {
@@ -109,51 +68,6 @@ pub(crate) fn run(shared: &Shared, mut db: Connection, retention: Retention) {
     if let Err((_, error)) = db.close() {
         tracing::warn!(%error, "the journal could not be closed cleanly");
     }
-}
-
-/// Keeps the journal within its bounds.
-struct Keeper {
-    retention: Retention,
-    bytes: i64,
-    marked: Option<Instant>,
-    swept: Instant,
-}
-
-impl Keeper {
-    fn new(db: &Connection, retention: Retention) -> Self {
-        let bytes = retention::total_bytes(db).unwrap_or_default();
-        Self { retention, bytes, marked: None, swept: Instant::now() }
-    }
-
-    /// Counts what a transaction writes, and notes it from time to time.
-    fn count(&mut self, tx: &Connection, seq: u64, bytes: usize) -> Result<(), StoreError> {
-        self.bytes = self.bytes.saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
-        if self.marked.is_none_or(|at| at.elapsed() >= self.retention.mark_interval()) {
-            retention::mark(tx, as_sql(seq), now_ms(), self.bytes)?;
-            self.marked = Some(Instant::now());
-        }
-        Ok(())
-    }
-
-    fn sweep_if_due(&mut self, db: &mut Connection) {
-        if self.swept.elapsed() < self.retention.interval {
-            return;
-        }
-        match retention::sweep(db, self.retention, now_ms()) {
-            // The rest goes after the next batch, so that nobody waits for all of it.
-            Ok(true) => {}
-            Ok(false) => self.swept = Instant::now(),
-            Err(error) => {
-                tracing::warn!(%error, "old rows of the journal could not be removed");
-                self.swept = Instant::now();
-            }
-        }
-    }
-}
-
-fn now_ms() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or_default()
 }
 
 /// What one transaction writes.
@@ -323,109 +237,15 @@ fn write(db: &mut Connection, channels: &mut Channels, keeper: &mut Keeper, work
     }
     let (mut last, mut bytes) = (0, 0);
     for row in rows {
-        match row {
-            Row::Journal { seq, session, channel, kind, body, client } => {
-                last = *seq;
-                bytes += body.len();
-                let channel = channels.id(&tx, channel, session.as_deref())?;
-                tx.prepare_cached(
-                    "INSERT INTO journal (seq, channel, kind, body, client, client_seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                )?
-                .execute(params![
-                    as_sql(*seq),
-                    channel,
-                    kind,
-                    &**body,
-                    client.as_ref().map(|(id, _)| id),
-                    client.as_ref().map(|(_, seq)| seq)
-                ])?;
-            }
-            Row::Catalogue(CatalogueChange::Put { session, listed, summary }) => {
-                tx.prepare_cached(
-                    "INSERT INTO sessions (uri, listed, summary) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (uri) DO UPDATE SET listed = excluded.listed, summary = excluded.summary",
-                )?
-                .execute(params![&**session, listed, summary])?;
-            }
-            Row::Catalogue(CatalogueChange::Remove { session }) => {
-                channels.forget();
-                tx.execute(
-                    "DELETE FROM journal WHERE channel IN (SELECT id FROM channels WHERE session = ?1)",
-                    params![&**session],
-                )?;
-                tx.execute("DELETE FROM channels WHERE session = ?1", params![&**session])?;
-                for table in [
-                    "DELETE FROM sessions WHERE uri = ?1",
-                    "DELETE FROM snapshots WHERE session = ?1",
-                    "DELETE FROM turns WHERE session = ?1",
-                    "DELETE FROM audit WHERE session = ?1",
-                ] {
-                    tx.execute(table, params![&**session])?;
-                }
-                blob::forget(&tx, session)?;
-            }
-            Row::Blob { session, blob } => blob::write(&tx, session, blob)?,
-            Row::Audit { session, entry } => audit::write(&tx, session, entry)?,
-            Row::Snapshot { session, seq, row } => snapshot(&tx, session, *seq, row)?,
-            Row::Client(StoredClient { id, memo, seen_ms }) => {
-                tx.prepare_cached(
-                    "INSERT INTO clients (id, memo, seen_ms) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (id) DO UPDATE SET memo = excluded.memo, seen_ms = excluded.seen_ms",
-                )?
-                .execute(params![id, memo, seen_ms])?;
-            }
+        if let Row::Journal { seq, body, .. } = row {
+            last = *seq;
+            bytes += body.len();
         }
+        row.write(&tx, channels)?;
     }
     if last > 0 {
         keeper.count(&tx, last, bytes)?;
     }
     tx.commit()?;
     Ok(())
-}
-
-fn snapshot(tx: &Transaction<'_>, session: &Arc<str>, seq: u64, row: &SnapshotRow) -> Result<(), StoreError> {
-    for turn in &row.turns {
-        tx.prepare_cached("INSERT OR REPLACE INTO turns (chat, position, session, body) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![&*turn.chat, as_sql(turn.position as u64), &**session, turn.body])?;
-    }
-    tx.prepare_cached(
-        "INSERT INTO snapshots (session, seq, body) VALUES (?1, ?2, ?3)
-         ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, body = excluded.body",
-    )?
-    .execute(params![&**session, as_sql(seq), row.body])?;
-    Ok(())
-}
-
-/// The numbers of channels in the database, remembered.
-#[derive(Default)]
-struct Channels {
-    ids: HashMap<Arc<str>, i64>,
-}
-
-impl Channels {
-    fn id(&mut self, tx: &Transaction<'_>, uri: &Arc<str>, session: Option<&str>) -> Result<i64, StoreError> {
-        if let Some(id) = self.ids.get(uri) {
-            return Ok(*id);
-        }
-        tx.prepare_cached("INSERT INTO channels (uri, session) VALUES (?1, ?2) ON CONFLICT (uri) DO NOTHING")?
-            .execute(params![&**uri, session])?;
-        let id = tx
-            .prepare_cached("SELECT id FROM channels WHERE uri = ?1")?
-            .query_row(params![&**uri], |row| row.get(0))?;
-        self.ids.insert(Arc::clone(uri), id);
-        Ok(id)
-    }
-
-    /// After a roll-back or a removal, what is remembered may not be there.
-    fn forget(&mut self) {
-        self.ids.clear();
-    }
-}
-
-fn from_sql(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or_default()
-}
-
-fn as_sql(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -2,9 +2,9 @@
 
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::notifications::{SessionAddedParams, SessionRemovedParams, SessionSummaryChangedParams};
-use ahp_types::state::{Snapshot, SnapshotState};
+use ahp_types::state::Snapshot;
 use bytes::Bytes;
-use hostler_engine::{ChannelState, NoticeKind, Published, SnapshotAt};
+use hostler_engine::{NoticeKind, Published, SnapshotAt};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -101,17 +101,8 @@ pub(crate) fn success(id: &RequestId, result: &impl Serialize) -> Frame {
 
 /// A snapshot as the wire has it. The state is shared with the session until somebody changes it.
 pub(crate) fn snapshot(snapshot: SnapshotAt) -> Snapshot {
-    let state = match snapshot.state {
-        ChannelState::Root(state) => SnapshotState::Root(Box::new(unshare(state))),
-        ChannelState::Session(state) => SnapshotState::Session(Box::new(unshare(state))),
-        ChannelState::Chat(state) => SnapshotState::Chat(Box::new(unshare(state))),
-    };
     let from_seq = i64::try_from(snapshot.from_seq).unwrap_or(i64::MAX);
-    Snapshot { resource: snapshot.resource.to_string(), state, from_seq }
-}
-
-fn unshare<T: Clone>(state: std::sync::Arc<T>) -> T {
-    std::sync::Arc::unwrap_or_clone(state)
+    Snapshot { resource: snapshot.resource.to_string(), state: snapshot.state.into(), from_seq }
 }
 
 fn notification(method: &'static str, params: &impl Serialize) -> Frame {

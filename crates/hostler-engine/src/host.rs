@@ -20,11 +20,12 @@ use crate::EngineError;
 use crate::actor::{Origin, SessionHandle};
 use crate::catalogue::Catalogue;
 use crate::fleet::Fleet;
-use crate::hub::{ChannelState, Delivery, Hub, SnapshotAt, Subscriber};
+use crate::hub::{Delivery, Hub, SnapshotAt, Subscriber};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::root::Root;
 use crate::session::Dispatch;
+use crate::state::ChannelState;
 
 /// How often the file of the rules is looked at while no call asks for it.
 const RULES_POLL: Duration = Duration::from_secs(1);

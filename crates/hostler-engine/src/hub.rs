@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ahp_types::notifications::PartialSessionSummary;
-use ahp_types::state::{ChatState, RootState, SessionState, SessionSummary};
+use ahp_types::state::SessionSummary;
 use bytes::Bytes;
 use hostler_store::{Published, Publisher};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
+use crate::state::ChannelState;
 
 /// Names a subscriber within this host's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,17 +102,6 @@ pub struct SnapshotAt {
     pub state: ChannelState,
     /// The last number that the state includes.
     pub from_seq: u64,
-}
-
-/// The states of the channels that this host serves.
-#[derive(Debug, Clone)]
-pub enum ChannelState {
-    /// `ahp-root://`.
-    Root(Arc<RootState>),
-    /// A session.
-    Session(Arc<SessionState>),
-    /// A chat.
-    Chat(Arc<ChatState>),
 }
 
 /// A catalogue event.

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ahp::reducers::ReduceOutcome;
 use ahp_types::StateAction;
 use hostler_rules::RuleSet;
 use hostler_store::{JournalRow, StoredState, StoredTurn};
 
 use crate::record::{Record, SessionSnapshot};
 use crate::session::Session;
+use crate::state::Outcome;
 use crate::worker::Worker;
 
 /// Brings a session back: from its snapshot and its turns, or from its beginning, and then the journal after that.
@@ -23,7 +23,7 @@ pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Opti
                 let Some(session) = session.as_mut() else { continue };
                 match serde_json::from_str::<StateAction>(&json) {
                     Ok(action) => {
-                        if let ReduceOutcome::Invalid(error) = session.apply(&channel, &action) {
+                        if let Outcome::Refused(error) = session.apply(&channel, &action) {
                             tracing::warn!(seq, %error, "an action in the journal could not be applied");
                         }
                     }

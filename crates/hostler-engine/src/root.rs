@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use ahp::reducers::apply_action_to_root;
 use ahp_types::StateAction;
 use ahp_types::actions::RootAgentsChangedAction;
 use ahp_types::common::JsonObject;
@@ -14,9 +13,10 @@ use hostler_store::{Batch, Durability, Entry, JournalRow};
 use tokio::sync::Mutex;
 
 use crate::host::Host;
-use crate::hub::{ChannelState, Subscriber};
+use crate::hub::Subscriber;
 use crate::port::ModelGateway;
 use crate::session::Dispatch;
+use crate::state::{ChannelState, Reduce as _};
 use crate::{EngineError, config, uri};
 
 /// How large the clients' own values may grow.
@@ -44,7 +44,7 @@ impl Host {
         for row in rows {
             let JournalRow::Action { json, .. } = row else { continue };
             if let Ok(action) = serde_json::from_str(&json) {
-                apply_action_to_root(Arc::make_mut(&mut state), &action);
+                Arc::make_mut(&mut state).reduce(&action);
             }
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Host {
             return Err("this host does not support that action on this channel".to_owned());
         };
         let mut next = Arc::clone(state);
-        apply_action_to_root(Arc::make_mut(&mut next), &dispatch.action);
+        Arc::make_mut(&mut next).reduce(&dispatch.action);
         let size =
             next.config.as_ref().and_then(|config| serde_json::to_vec(&config.values).ok()).map_or(0, |v| v.len());
         if size > MAX_CONFIG {
@@ -102,7 +102,7 @@ impl Host {
             return;
         }
         let action = StateAction::RootAgentsChanged(RootAgentsChangedAction { agents });
-        apply_action_to_root(Arc::make_mut(&mut state), &action);
+        Arc::make_mut(&mut state).reduce(&action);
         let told = async {
             // The next start asks the gateway again, so this need not be in the journal.
             let batch = Batch::new(None, Durability::Memory).entry(Entry::new(uri::ROOT.into(), action)?);

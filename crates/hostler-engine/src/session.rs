@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ahp::reducers::{ReduceOutcome, apply_action_to_chat, apply_action_to_session};
-use ahp_types::actions::{ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction, StateAction};
+use ahp_types::actions::{ChatTurnStartedAction, StateAction};
 use ahp_types::state::{
     ChatInputRequest, ChatState, ChatSummary, Message, MessageKind, MessageOrigin, PendingMessage, ResponsePart,
     SessionChatSummary, SessionConfigState, SessionLifecycle, SessionState, SessionStatus, SessionSummary,
@@ -19,6 +18,7 @@ use uuid::Uuid;
 
 use crate::hub::Subscriber;
 use crate::record::SessionSnapshot;
+use crate::state::{Outcome, Reduce as _, line_change};
 use crate::uri;
 use crate::worker::{self, Worker};
 
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// Moves the state. Every number that clients see has passed here.
-    pub(crate) fn apply(&mut self, channel: &str, action: &StateAction) -> ReduceOutcome {
+    pub(crate) fn apply(&mut self, channel: &str, action: &StateAction) -> Outcome {
         if channel != &*self.chat_uri {
             if let Some(worker) = self.workers.iter_mut().find(|worker| *worker.uri == *channel) {
                 return worker.apply(action);
@@ -151,9 +151,9 @@ impl Session {
             {
                 self.workers.push(Worker::new(&added.summary));
             }
-            return apply_action_to_session(Arc::make_mut(&mut self.session), action);
+            return Arc::make_mut(&mut self.session).reduce(action);
         }
-        let outcome = apply_action_to_chat(Arc::make_mut(&mut self.chat), action);
+        let outcome = Arc::make_mut(&mut self.chat).reduce(action);
         // A turn that is taken up again is stored again when it ends.
         self.stored_turns = self.stored_turns.min(self.chat.turns.len());
         if let StateAction::ChatTurnStarted(ChatTurnStartedAction { queued_message_id: Some(message), .. }) = action {
@@ -200,16 +200,8 @@ impl Session {
 
     fn chat_projection(&self, chat: &ChatState) -> Option<StateAction> {
         let line = self.session.chats.iter().find(|line| line.resource == chat.resource)?;
-        let changes = PartialChatSummary {
-            status: (line.status != chat.status).then_some(chat.status),
-            modified_at: (line.modified_at != chat.modified_at).then(|| chat.modified_at.clone()),
-            ..PartialChatSummary::default()
-        };
-        if changes == PartialChatSummary::default() {
-            return None;
-        }
-        let chat = chat.resource.clone();
-        Some(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes }))
+        let next = ChatSummary { status: chat.status, modified_at: chat.modified_at.clone(), ..line.clone() };
+        line_change(line, next)
     }
 
     /// The session's line in the list. Aggregates live here and nowhere else.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use ahp::reducers::{ReduceOutcome, apply_action_to_chat};
 use ahp_types::StateAction;
 use ahp_types::state::{ChatInteractivity, ChatOrigin, ChatState, ChatSummary, SessionStatus};
+
+use crate::state::{Outcome, Reduce as _};
 
 /// A sub-agent's chat, moved by the reducer alone.
 #[derive(Debug, Clone)]
@@ -26,8 +27,8 @@ impl Worker {
         Self { uri: chat.resource.as_str().into(), stored_turns: chat.turns.len(), chat: Arc::new(chat) }
     }
 
-    pub(crate) fn apply(&mut self, action: &StateAction) -> ReduceOutcome {
-        let outcome = apply_action_to_chat(Arc::make_mut(&mut self.chat), action);
+    pub(crate) fn apply(&mut self, action: &StateAction) -> Outcome {
+        let outcome = Arc::make_mut(&mut self.chat).reduce(action);
         self.stored_turns = self.stored_turns.min(self.chat.turns.len());
         outcome
     }

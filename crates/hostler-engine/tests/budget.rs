@@ -108,7 +108,7 @@ impl Client {
                 Delivery::Snapshot { snapshot, .. } => match snapshot.state {
                     ChannelState::Chat(chat) => self.chat = Some((*chat).clone()),
                     ChannelState::Session(session) => self.session = Some((*session).clone()),
-                    ChannelState::Root(_) => {}
+                    _ => {}
                 },
                 Delivery::Envelope(item) if item.rejection.is_some() => self.rejected = item.rejection.clone(),
                 Delivery::Envelope(item) if *item.channel == *SESSION => {

@@ -4,6 +4,7 @@
 mod common;
 
 use ahp_types::StateAction;
+use ahp_types::actions::ChatTurnCancelledAction;
 use ahp_types::state::{MessageKind, ResponsePart, SessionLifecycle, TurnState};
 use common::{Rig, SESSION, dispatch, message, started};
 use hostler_driver::{
@@ -230,6 +231,23 @@ async fn an_agent_that_ignores_an_interrupt_is_ended_and_the_next_turn_gets_a_ne
     assert!(matches!(&start.spec.conversation, ConversationStart::Resume { token, .. } if token.0 == "tok"));
     let mut agent = start.succeed();
     assert_eq!(agent.prompt().await, "next");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_ends_whatever_times_its_client_names() {
+    let (mut rig, mut listener) = Rig::with_session().await;
+    let mut action = started("t1", "hi");
+    action.started_at = "9999-12-31T23:59:59Z".to_owned();
+    rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnStarted(action))).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    let action = ChatTurnCancelledAction { turn_id: "t1".to_owned(), duration: i64::MAX, meta: None };
+    rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnCancelled(action))).await;
+    listener.until("chat/turnCancelled").await;
+    let chat = listener.chat.as_ref().unwrap();
+    assert!(chat.active_turn.is_none());
+    assert_eq!(chat.turns.last().unwrap().state, TurnState::Cancelled);
     rig.engine.shutdown().await;
 }
 

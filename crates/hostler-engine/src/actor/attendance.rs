@@ -7,7 +7,7 @@ use ahp_types::actions::SessionActiveClientRemovedAction;
 
 use super::{Actor, Input, Subscribe};
 use crate::EngineError;
-use crate::hub::ChannelState;
+use crate::state::ChannelState;
 
 impl Actor {
     /// The clients that were part of the session in an earlier life have some time to come back.

@@ -7,7 +7,6 @@ use ahp_types::actions::{
     ChatTurnCancelledAction, ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction,
 };
 use hostler_store::{Durability, Entry};
-use jiff::Timestamp;
 
 use super::Actor;
 use super::change::Change;
@@ -15,6 +14,7 @@ use super::queue::check_message;
 use crate::clock::ClockExt as _;
 use crate::host::{MAX_DIRECTORIES, directory};
 use crate::session::Dispatch;
+use crate::state::{MAX_DURATION, is_start};
 use crate::transcript::Output;
 use crate::turn::{Input as TurnInput, TurnPhase};
 
@@ -184,8 +184,8 @@ impl Actor {
 
     async fn turn_started(&mut self, dispatch: &Dispatch, mut action: ChatTurnStartedAction) -> Result<(), Refusal> {
         self.check_start(&action)?;
-        // A start time that cannot be read would make the turn impossible to end.
-        if action.started_at.parse::<Timestamp>().is_err() {
+        // A start time that no end can be counted from would make the turn impossible to end.
+        if !is_start(&action.started_at) {
             action.started_at = self.host.clock.now_text();
         }
         let turn = action.turn_id.clone();
@@ -213,7 +213,11 @@ impl Actor {
         }
     }
 
-    async fn turn_cancelled(&mut self, dispatch: &Dispatch, action: ChatTurnCancelledAction) -> Result<(), Refusal> {
+    async fn turn_cancelled(
+        &mut self,
+        dispatch: &Dispatch,
+        mut action: ChatTurnCancelledAction,
+    ) -> Result<(), Refusal> {
         if !self.machine.can_cancel(&action.turn_id) {
             return Err(match self.machine.turn() {
                 TurnPhase::Ending(turn) if *turn == action.turn_id => "the turn is over already".to_owned(),
@@ -221,6 +225,8 @@ impl Actor {
                 _ => "another turn is running".to_owned(),
             });
         }
+        // The client's own count; one that leads beyond all calendars would leave the turn open.
+        action.duration = action.duration.clamp(0, MAX_DURATION);
         let turn = action.turn_id.clone();
         let slot = self.empty_slot();
         let mut output = Output::default();

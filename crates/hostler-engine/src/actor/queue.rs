@@ -15,6 +15,7 @@ use super::change::Change;
 use super::dispatch::Refusal;
 use crate::clock::ClockExt as _;
 use crate::session::Dispatch;
+use crate::state::whole_order;
 use crate::transcript::Failure;
 use crate::turn::Input as TurnInput;
 
@@ -97,26 +98,13 @@ impl Actor {
             return Err("no message is queued".to_owned());
         }
         // Every id is named, since reducers differ about those that are not.
-        let order = self.whole_order(action.order);
+        let order = whole_order(&self.session.chat, &action.order);
         let action = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
         let change = Change::default().chat_of(action, Some(dispatch.origin()));
         self.commit(change).await.map_err(|error| error.to_string())?;
         let queue = self.queue_now(true);
         self.drive(queue).await;
         Ok(())
-    }
-
-    /// The wanted order, then the messages that it does not name, as they are.
-    pub(super) fn whole_order(&self, wanted: Vec<String>) -> Vec<String> {
-        let known = |id: &String| self.session.queue().iter().any(|message| message.id == *id);
-        let mut order: Vec<String> = Vec::new();
-        let rest = self.session.queue().iter().map(|message| message.id.clone());
-        for id in wanted.into_iter().filter(known).chain(rest) {
-            if !order.contains(&id) {
-                order.push(id);
-            }
-        }
-        order
     }
 
     /// What the machine must know of the queue.

@@ -293,7 +293,7 @@ impl Listener {
             }
             ChannelState::Chat(chat) => drop(self.workers.insert(snapshot.resource.to_string(), (*chat).clone())),
             ChannelState::Session(session) => self.session = Some((*session).clone()),
-            ChannelState::Root(_) => {}
+            _ => {}
         }
         self.last = self.last.max(snapshot.from_seq);
     }

@@ -1,0 +1,129 @@
+//! Chats: what the protocol's reducer leaves to the host.
+
+use ahp::reducers::apply_action_to_chat;
+use ahp_types::StateAction;
+use ahp_types::actions::{ChatQueuedMessagesReorderedAction, ChatTurnStartedAction};
+use ahp_types::state::{ChatState, ResponsePart, ToolCallContributor, ToolCallState};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Outcome, Reduce, Refused};
+
+/// The longest turn in milliseconds: a hundred years.
+pub(crate) const MAX_DURATION: i64 = 100 * 366 * 24 * 60 * 60 * 1000;
+
+impl Reduce for ChatState {
+    fn reduce(&mut self, action: &StateAction) -> Outcome {
+        match action {
+            StateAction::ChatTurnStarted(start) => {
+                if let Some(outcome) = no_start(self, start) {
+                    return outcome;
+                }
+                apply_action_to_chat(self, action).into()
+            }
+            // The reducer sorts those that are not named; the protocol lets them stay as they are.
+            StateAction::ChatQueuedMessagesReordered(wish) => {
+                let order = whole_order(self, &wish.order);
+                let whole = StateAction::ChatQueuedMessagesReordered(ChatQueuedMessagesReorderedAction { order });
+                apply_action_to_chat(self, &whole).into()
+            }
+            _ => {
+                // The reducer says that it moved a call also where the call was in no state for it.
+                let moves = call_of(action).is_none_or(|call| find(self, call).is_some_and(|call| takes(call, action)));
+                match apply_action_to_chat(self, action).into() {
+                    Outcome::Applied if !moves => Outcome::NoOp,
+                    outcome => outcome,
+                }
+            }
+        }
+    }
+}
+
+/// Why a turn does not begin. The reducer would forget the turn that is running, and take a beginning that makes every
+/// end impossible.
+fn no_start(chat: &ChatState, start: &ChatTurnStartedAction) -> Option<Outcome> {
+    if let Some(active) = &chat.active_turn {
+        return Some(match active.id == start.turn_id {
+            true => Outcome::NoOp,
+            false => Outcome::Refused(Refused::TurnRunning(active.id.clone())),
+        });
+    }
+    let broken = !is_start(&start.started_at);
+    broken.then(|| Outcome::Refused(Refused::Beginning(start.started_at.clone())))
+}
+
+/// Whether a turn that begins at this time can end.
+pub(crate) fn is_start(text: &str) -> bool {
+    let longest = SignedDuration::from_millis(MAX_DURATION);
+    text.parse::<Timestamp>().is_ok_and(|start| start.checked_add(longest).is_ok())
+}
+
+/// A wanted order of the queue, then the messages that it does not name, as they are.
+pub(crate) fn whole_order(chat: &ChatState, wanted: &[String]) -> Vec<String> {
+    let queue = || chat.queued_messages.iter().flatten().map(|message| &message.id);
+    let mut order: Vec<String> = Vec::new();
+    for id in wanted.iter().filter(|id| queue().any(|queued| queued == *id)).chain(queue()) {
+        if !order.contains(id) {
+            order.push(id.clone());
+        }
+    }
+    order
+}
+
+/// The turn and the call that an action is about.
+fn call_of(action: &StateAction) -> Option<(&str, &str)> {
+    let (turn, call) = match action {
+        StateAction::ChatToolCallDelta(action) => (&action.turn_id, &action.tool_call_id),
+        StateAction::ChatToolCallReady(action) => (&action.turn_id, &action.tool_call_id),
+        StateAction::ChatToolCallConfirmed(action) => (&action.turn_id, &action.tool_call_id),
+        StateAction::ChatToolCallComplete(action) => (&action.turn_id, &action.tool_call_id),
+        StateAction::ChatToolCallResultConfirmed(action) => (&action.turn_id, &action.tool_call_id),
+        StateAction::ChatToolCallContentChanged(action) => (&action.turn_id, &action.tool_call_id),
+        StateAction::ChatToolCallAuthRequired(action) => (&action.turn_id, &action.tool_call_id),
+        StateAction::ChatToolCallAuthResolved(action) => (&action.turn_id, &action.tool_call_id),
+        _ => return None,
+    };
+    Some((turn, call))
+}
+
+/// A call of the running turn.
+fn find<'a>(chat: &'a ChatState, (turn, call): (&str, &str)) -> Option<&'a ToolCallState> {
+    let active = chat.active_turn.as_ref().filter(|active| active.id == turn)?;
+    active.response_parts.iter().find_map(|part| match part {
+        ResponsePart::ToolCall(part) if id_of(&part.tool_call) == Some(call) => Some(&part.tool_call),
+        _ => None,
+    })
+}
+
+fn id_of(call: &ToolCallState) -> Option<&str> {
+    Some(match call {
+        ToolCallState::Streaming(call) => &call.tool_call_id,
+        ToolCallState::PendingConfirmation(call) => &call.tool_call_id,
+        ToolCallState::Running(call) => &call.tool_call_id,
+        ToolCallState::AuthRequired(call) => &call.tool_call_id,
+        ToolCallState::PendingResultConfirmation(call) => &call.tool_call_id,
+        ToolCallState::Completed(call) => &call.tool_call_id,
+        ToolCallState::Cancelled(call) => &call.tool_call_id,
+        ToolCallState::Unknown(_) => return None,
+    })
+}
+
+/// Whether a call is in the state that an action needs.
+fn takes(call: &ToolCallState, action: &StateAction) -> bool {
+    use ToolCallState::{AuthRequired, PendingConfirmation, PendingResultConfirmation, Running, Streaming};
+    match action {
+        StateAction::ChatToolCallDelta(_) => matches!(call, Streaming(_)),
+        StateAction::ChatToolCallReady(_) => matches!(call, Streaming(_) | Running(_) | PendingConfirmation(_)),
+        StateAction::ChatToolCallConfirmed(_) => matches!(call, PendingConfirmation(_)),
+        StateAction::ChatToolCallContentChanged(_) => matches!(call, Running(_)),
+        StateAction::ChatToolCallComplete(action) => {
+            matches!(call, Running(_) | PendingConfirmation(_))
+                || (matches!(call, AuthRequired(_)) && !action.result.success)
+        }
+        StateAction::ChatToolCallResultConfirmed(_) => matches!(call, PendingResultConfirmation(_)),
+        StateAction::ChatToolCallAuthRequired(_) => {
+            matches!(call, Running(call) if matches!(call.contributor, Some(ToolCallContributor::Mcp(_))))
+        }
+        StateAction::ChatToolCallAuthResolved(_) => matches!(call, AuthRequired(_)),
+        _ => true,
+    }
+}

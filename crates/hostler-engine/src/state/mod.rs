@@ -1,0 +1,171 @@
+//! The one place where states move. The protocol's reducers do it; where they and the protocol's text part company, it is
+//! mended here, so that this host, clients in Rust and clients in TypeScript arrive at the same state.
+
+mod chat;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ahp::reducers::{
+    ReduceError, ReduceOutcome, apply_action_to_annotations, apply_action_to_automation,
+    apply_action_to_automation_run, apply_action_to_canvas, apply_action_to_changeset, apply_action_to_resource_watch,
+    apply_action_to_root, apply_action_to_terminal,
+};
+use ahp_types::StateAction;
+use ahp_types::state::{
+    AnnotationsState, AutomationRunState, AutomationState, CanvasState, ChangesetState, ChatState, ResourceWatchState,
+    RootState, SessionState, SnapshotState, TerminalState,
+};
+
+pub(crate) use chat::{MAX_DURATION, is_start, whole_order};
+pub(crate) use session::line_change;
+
+/// What became of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The state has moved.
+    Applied,
+    /// There is nothing (any more) that the action could move.
+    NoOp,
+    /// The action belongs on a channel of another kind.
+    Foreign,
+    /// The action would break the state, which is as it was.
+    Refused(Refused),
+}
+
+/// Why an action must not be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Another turn would be lost.
+    #[error("the turn {0:?} is running; another one cannot begin before its end")]
+    TurnRunning(String),
+    /// The turn could begin but never end.
+    #[error("the turn's beginning {0:?} is no time from which an end can be counted")]
+    Beginning(String),
+    /// The reducer cannot make sense of it.
+    #[error(transparent)]
+    Reducer(#[from] ReduceError),
+}
+
+impl From<ReduceOutcome> for Outcome {
+    fn from(outcome: ReduceOutcome) -> Self {
+        match outcome {
+            ReduceOutcome::Applied => Self::Applied,
+            ReduceOutcome::NoOp => Self::NoOp,
+            ReduceOutcome::OutOfScope => Self::Foreign,
+            ReduceOutcome::Invalid(error) => Self::Refused(error.into()),
+        }
+    }
+}
+
+/// A state that actions move.
+pub trait Reduce {
+    /// Moves the state.
+    fn reduce(&mut self, action: &StateAction) -> Outcome;
+}
+
+/// Kinds of channels, each with the type of its state and the protocol's name for it.
+macro_rules! channels {
+    ($($(#[$doc:meta])* $kind:ident($state:ty) = $name:literal;)+) => {
+        /// The state of a channel. It is shared until somebody changes it.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum ChannelState {
+            $($(#[$doc])* $kind(Arc<$state>),)+
+        }
+
+        impl ChannelState {
+            /// The protocol's name of the channel's kind.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$kind(_) => $name,)+
+                }
+            }
+
+            /// Reads a state of a kind. `None` if there is no such kind.
+            ///
+            /// # Errors
+            /// If the value is no such state.
+            pub fn read(kind: &str, value: serde_json::Value) -> Option<serde_json::Result<Self>> {
+                match kind {
+                    $($name => Some(serde_json::from_value(value).map(|state| Self::$kind(Arc::new(state)))),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl Reduce for ChannelState {
+            fn reduce(&mut self, action: &StateAction) -> Outcome {
+                match self {
+                    $(Self::$kind(state) => Arc::make_mut(state).reduce(action),)+
+                }
+            }
+        }
+    };
+}
+
+channels! {
+    /// `ahp-root://`.
+    Root(RootState) = "root";
+    /// A session.
+    Session(SessionState) = "session";
+    /// A chat.
+    Chat(ChatState) = "chat";
+    /// A terminal.
+    Terminal(TerminalState) = "terminal";
+    /// A changeset.
+    Changeset(ChangesetState) = "changeset";
+    /// A session's annotations.
+    Annotations(AnnotationsState) = "annotations";
+    /// A watched resource.
+    ResourceWatch(ResourceWatchState) = "resourceWatch";
+    /// A canvas.
+    Canvas(CanvasState) = "canvas";
+    /// The automations.
+    Automation(AutomationState) = "automation";
+    /// One run of an automation.
+    AutomationRun(AutomationRunState) = "automationRun";
+}
+
+impl From<ChannelState> for SnapshotState {
+    fn from(state: ChannelState) -> Self {
+        fn own<T: Clone>(state: Arc<T>) -> Box<T> {
+            Box::new(Arc::unwrap_or_clone(state))
+        }
+        match state {
+            ChannelState::Root(state) => Self::Root(own(state)),
+            ChannelState::Session(state) => Self::Session(own(state)),
+            ChannelState::Chat(state) => Self::Chat(own(state)),
+            ChannelState::Terminal(state) => Self::Terminal(own(state)),
+            ChannelState::Changeset(state) => Self::Changeset(own(state)),
+            ChannelState::Annotations(state) => Self::Annotations(own(state)),
+            ChannelState::ResourceWatch(state) => Self::ResourceWatch(own(state)),
+            ChannelState::Canvas(state) => Self::Canvas(own(state)),
+            ChannelState::Automation(state) => Self::Automations(own(state)),
+            ChannelState::AutomationRun(state) => Self::AutomationRun(own(state)),
+        }
+    }
+}
+
+/// States that the protocol's reducers move as the protocol says.
+macro_rules! reduced_by {
+    ($($state:ty: $reducer:path;)+) => {
+        $(impl Reduce for $state {
+            fn reduce(&mut self, action: &StateAction) -> Outcome {
+                $reducer(self, action).into()
+            }
+        })+
+    };
+}
+
+reduced_by! {
+    RootState: apply_action_to_root;
+    TerminalState: apply_action_to_terminal;
+    ChangesetState: apply_action_to_changeset;
+    AnnotationsState: apply_action_to_annotations;
+    ResourceWatchState: apply_action_to_resource_watch;
+    CanvasState: apply_action_to_canvas;
+    AutomationState: apply_action_to_automation;
+    AutomationRunState: apply_action_to_automation_run;
+}

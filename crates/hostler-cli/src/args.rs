@@ -100,6 +100,8 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   max-warm             how many agents may be opened like that [default: 2]
   max-queue            how many messages may wait in one chat [default: 100]
   interrupt-grace      seconds that an agent may take to stop before it is ended [default: 2]
+  background-on-stop   what becomes of work in the background when a turn is stopped: keep, stop
+                       or ask [default: keep]
   absence              seconds that a client may be away before it leaves its sessions
                        [default: 30]
   allow-bypass         let clients choose the permission mode that asks nothing [default: false]

@@ -8,6 +8,7 @@ use hostler_rules::Mode;
 use serde_json::Value;
 
 use crate::budget::{SessionLimits, nanodollars};
+use crate::stopping::BackgroundOnStop;
 
 /// The property that says what the agent may do without asking.
 pub(crate) const PERMISSION_MODE: &str = "permissionMode";
@@ -22,6 +23,9 @@ pub(crate) const EFFORT: &str = "effort";
 
 /// The property that says how many tokens it may spend on it.
 const THINKING_BUDGET: &str = "thinkingBudget";
+
+/// The property that says what becomes of background work when a turn is stopped.
+pub(crate) const BACKGROUND_ON_STOP: &str = "backgroundOnStop";
 
 /// The effort that leaves the choice to the agent.
 const DEFAULT_EFFORT: &str = "default";
@@ -87,6 +91,10 @@ pub(crate) fn resolve(wanted: Option<&JsonObject>, bypass: bool) -> Result<JsonO
         check_thinking(budget)?;
         values.insert(THINKING_BUDGET.to_owned(), budget.clone());
     }
+    if let Some(policy) = wanted.and_then(|wanted| wanted.get(BACKGROUND_ON_STOP)) {
+        check_background(policy)?;
+        values.insert(BACKGROUND_ON_STOP.to_owned(), policy.clone());
+    }
     for (key, ..) in LIMITS {
         if let Some(limit) = wanted.and_then(|wanted| wanted.get(key)) {
             check_limit(key, limit)?;
@@ -125,6 +133,8 @@ pub(crate) fn check_change(change: &JsonObject, replace: bool, bypass: bool) -> 
             check_effort(value)?;
         } else if key == THINKING_BUDGET {
             check_thinking(value)?;
+        } else if key == BACKGROUND_ON_STOP {
+            check_background(value)?;
         } else if LIMITS.iter().any(|(limit, ..)| key == limit) {
             check_limit(key, value)?;
         } else {
@@ -147,6 +157,16 @@ fn check_effort(value: &Value) -> Result<(), String> {
         Some(name) if EFFORTS.contains(&name) => Ok(()),
         _ => Err(format!("{EFFORT} must be one of {}; it cannot be {value}", EFFORTS.join(", "))),
     }
+}
+
+/// A policy, or null where the host's is to hold.
+fn check_background(value: &Value) -> Result<(), String> {
+    let known = value.as_str().is_some_and(|name| BackgroundOnStop::named(name).is_some());
+    if known || value.is_null() {
+        return Ok(());
+    }
+    let names = BackgroundOnStop::ALL.map(|(name, ..)| name).join(", ");
+    Err(format!("{BACKGROUND_ON_STOP} must be one of {names}; it cannot be {value}"))
 }
 
 /// A number of tokens, or null where the agent is to choose.
@@ -187,10 +207,16 @@ pub(crate) fn session_schema(bypass: bool) -> SessionConfigSchema {
         "Thinking budget",
         "How many tokens the model may spend on thinking, from the next message on",
     );
+    let background = SessionConfigPropertySchema {
+        r#enum: Some(BackgroundOnStop::ALL.map(|(name, ..)| text(name)).to_vec()),
+        enum_descriptions: Some(BackgroundOnStop::ALL.map(|(.., meaning)| meaning.to_owned()).to_vec()),
+        ..property("string", "Background work on stop", "What becomes of background work when a turn is stopped")
+    };
     let mut properties = HashMap::from([
         (PERMISSION_MODE.to_owned(), mode),
         (EFFORT.to_owned(), effort),
         (THINKING_BUDGET.to_owned(), thinking),
+        (BACKGROUND_ON_STOP.to_owned(), background),
     ]);
     properties.extend(LIMITS.map(|(key, title, description)| (key.to_owned(), property("number", title, description))));
     SessionConfigSchema { r#type: "object".to_owned(), properties, required: None }

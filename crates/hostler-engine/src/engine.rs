@@ -25,6 +25,7 @@ use crate::port::{AgentStatus, ModelGateway};
 use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
 use crate::session::{Dispatch, Session};
+use crate::stopping::BackgroundOnStop;
 use crate::transcript::CONTENT_SCHEME;
 use crate::{EngineError, clients, config, uri};
 
@@ -52,6 +53,8 @@ pub struct EngineConfig {
     pub default_directory: PathBuf,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Duration,
+    /// What becomes of background work when a turn is stopped, if a session does not say otherwise.
+    pub background_on_stop: BackgroundOnStop,
     /// How many messages may wait in one chat.
     pub max_queue: usize,
     /// How permissions are treated.
@@ -128,6 +131,7 @@ impl Engine {
             gateway: config.gateway,
             drivers: config.drivers.iter().map(|driver| (driver.describe().id, Arc::clone(driver))).collect(),
             interrupt_grace: config.interrupt_grace,
+            background_on_stop: config.background_on_stop,
             max_queue: config.max_queue,
             permissions: config.permissions,
             rules_version: watch::Sender::new(rules.page().version),

@@ -26,6 +26,7 @@ use crate::port::{AgentStatus, ModelGateway};
 use crate::root::Root;
 use crate::session::Dispatch;
 use crate::state::ChannelState;
+use crate::stopping::BackgroundOnStop;
 
 /// How often the file of the rules is looked at while no call asks for it.
 const RULES_POLL: Duration = Duration::from_secs(1);
@@ -41,6 +42,8 @@ pub(crate) struct Host {
     pub(crate) gateway: Arc<dyn ModelGateway>,
     pub(crate) drivers: HashMap<String, Arc<dyn Driver>>,
     pub(crate) interrupt_grace: Duration,
+    /// What becomes of background work when a turn is stopped, if a session does not say otherwise.
+    pub(crate) background_on_stop: BackgroundOnStop,
     /// How many messages may wait in one chat.
     pub(crate) max_queue: usize,
     pub(crate) permissions: PermissionConfig,

@@ -19,8 +19,8 @@ use uuid::Uuid;
 use crate::hub::Subscriber;
 use crate::record::SessionSnapshot;
 use crate::state::{Outcome, Reduce as _, line_change};
-use crate::uri;
 use crate::worker::{self, Worker};
+use crate::{stopping, uri};
 
 /// How many messages are remembered that have left the queue.
 const MAX_CONSUMED: usize = 64;
@@ -209,7 +209,8 @@ impl Session {
         let (session, chat) = (&self.session, &self.chat);
         let activity_bits =
             SessionStatus::InputNeeded.bits() | SessionStatus::Idle.bits() | SessionStatus::Error.bits();
-        let activity = match self.workers.iter().any(Worker::needs_input) {
+        let asks = self.workers.iter().any(Worker::needs_input) || stopping::is_asked(session);
+        let activity = match asks {
             true => SessionStatus::InputNeeded.bits(),
             false => chat.status & activity_bits,
         };

@@ -147,6 +147,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         gateway: Arc::<FakeGateway>::clone(gateway),
         default_directory: dir.to_owned(),
         interrupt_grace: Duration::from_millis(50),
+        background_on_stop: hostler_engine::BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,
         permissions: hostler_engine::PermissionConfig::default(),
         absence: ABSENCE,

@@ -15,8 +15,8 @@ use hostler_cli::{
 };
 use hostler_driver::Installer;
 use hostler_engine::{
-    ABSENCE, AttachmentLimits, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE, PermissionConfig,
-    StoreOptions, SystemClock, Unattended,
+    ABSENCE, AttachmentLimits, BackgroundOnStop, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE,
+    PermissionConfig, StoreOptions, SystemClock, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -85,6 +85,11 @@ async fn launch(
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
         interrupt_grace: options.fleet.interrupt_grace.unwrap_or(INTERRUPT_GRACE),
+        background_on_stop: match options.fleet.background_on_stop {
+            hostler_cli::BackgroundOnStop::Keep => BackgroundOnStop::Keep,
+            hostler_cli::BackgroundOnStop::Stop => BackgroundOnStop::Stop,
+            hostler_cli::BackgroundOnStop::Ask => BackgroundOnStop::Ask,
+        },
         max_queue: options.fleet.max_queue.unwrap_or(MAX_QUEUE),
         permissions: permissions(&options),
         absence: options.fleet.absence.unwrap_or(ABSENCE),

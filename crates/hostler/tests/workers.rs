@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "workers/stopping.rs"]
+mod stopping;
 
 use std::time::{Duration, Instant};
 

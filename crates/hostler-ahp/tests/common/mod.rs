@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use hostler_ahp::{ConnectionLimits, MemoryConnection, connect_in_memory};
 use hostler_driver::Endpoint;
-use hostler_engine::{ABSENCE, Engine, EngineConfig, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions};
+use hostler_engine::{
+    ABSENCE, BackgroundOnStop, Engine, EngineConfig, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions,
+};
 use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
 use serde_json::{Value, json};
 
@@ -48,6 +50,7 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         gateway: Arc::new(NoGateway),
         default_directory: dir.path().to_owned(),
         interrupt_grace: Duration::from_secs(2),
+        background_on_stop: BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,
         permissions: PermissionConfig::default(),
         absence: ABSENCE,

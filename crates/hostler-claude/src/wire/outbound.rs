@@ -69,6 +69,10 @@ pub enum HostRequest {
         /// Builds that can forward what sub-agents say do it; others ignore this.
         #[serde(rename = "forwardSubagentText")]
         forward_subagent_text: bool,
+        /// People can stop each piece of background work by itself: builds that would end sub-agents in the background
+        /// with an interrupt let them go on.
+        #[serde(rename = "perTaskStopAffordance")]
+        per_task_stop_affordance: bool,
     },
     /// Stop what you are doing.
     Interrupt,
@@ -256,7 +260,7 @@ impl HostRequest {
             post_tool_use: hook(POST_TOOL_USE),
             post_tool_use_failure: hook(POST_TOOL_USE_FAILURE),
         };
-        Self::Initialize { hooks, forward_subagent_text: true }
+        Self::Initialize { hooks, forward_subagent_text: true, per_task_stop_affordance: true }
     }
 }
 
@@ -341,7 +345,7 @@ mod tests {
         let request = HostRequest::initialize();
         assert_eq!(
             line(&HostMessage::ControlRequest { request_id: "r1", request }),
-            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"]}],"PostToolUse":[{"hookCallbackIds":["PostToolUse"]}],"PostToolUseFailure":[{"hookCallbackIds":["PostToolUseFailure"]}]},"forwardSubagentText":true}}"#
+            r#"{"type":"control_request","request_id":"r1","request":{"subtype":"initialize","hooks":{"PreToolUse":[{"hookCallbackIds":["PreToolUse"]}],"PostToolUse":[{"hookCallbackIds":["PostToolUse"]}],"PostToolUseFailure":[{"hookCallbackIds":["PostToolUseFailure"]}]},"forwardSubagentText":true,"perTaskStopAffordance":true}}"#
         );
     }
 

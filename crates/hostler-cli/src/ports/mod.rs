@@ -114,6 +114,8 @@ pub struct FleetOptions {
     pub stall: Option<Duration>,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Option<Duration>,
+    /// What becomes of background work when a turn is stopped.
+    pub background_on_stop: BackgroundOnStop,
     /// How long a client may be away before it is no longer part of its sessions.
     pub absence: Option<Duration>,
     /// How many agents there may be.
@@ -124,6 +126,18 @@ pub struct FleetOptions {
     pub max_queue: Option<usize>,
     /// Whether agents are opened ahead, when a client looks at a session.
     pub warm: bool,
+}
+
+/// What becomes of background work when a turn is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BackgroundOnStop {
+    /// It goes on.
+    #[default]
+    Keep,
+    /// It is stopped too.
+    Stop,
+    /// The session asks.
+    Ask,
 }
 
 /// What becomes of requests that nobody answers.

@@ -119,6 +119,7 @@ pub(crate) enum Key {
     IdleMax,
     Stall,
     InterruptGrace,
+    BackgroundOnStop,
     Absence,
     MaxAgents,
     MaxWarm,
@@ -162,7 +163,7 @@ const SECONDS: &str = "a number of seconds above 0";
 const COUNT: &str = "a whole number";
 
 /// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 35] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 36] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -178,6 +179,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 35] = [
     (Key::IdleMax, "idle-max", Kind::Seconds),
     (Key::Stall, "stall", Kind::Seconds),
     (Key::InterruptGrace, "interrupt-grace", Kind::Seconds),
+    (Key::BackgroundOnStop, "background-on-stop", Kind::Text),
     (Key::Absence, "absence", Kind::Seconds),
     (Key::MaxAgents, "max-agents", Kind::Count),
     (Key::MaxWarm, "max-warm", Kind::Count),
@@ -201,7 +203,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 35] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 26] = [
+const NEEDS_RESTART: [Key; 27] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -214,6 +216,7 @@ const NEEDS_RESTART: [Key; 26] = [
     Key::IdleMax,
     Key::Stall,
     Key::InterruptGrace,
+    Key::BackgroundOnStop,
     Key::Absence,
     Key::MaxAgents,
     Key::MaxWarm,

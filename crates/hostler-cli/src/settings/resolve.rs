@@ -7,8 +7,8 @@ use secrecy::SecretString;
 use super::sections::{KeySetting, UpstreamSection};
 use super::upstreams::{self, Chosen};
 use super::values::{
-    parse_above_zero, parse_claude, parse_count, parse_durability, parse_listen, parse_seconds, parse_store,
-    parse_text, parse_unattended, parse_url,
+    parse_above_zero, parse_background, parse_claude, parse_count, parse_durability, parse_listen, parse_seconds,
+    parse_store, parse_text, parse_unattended, parse_url,
 };
 use super::{
     ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, NEEDS_RESTART, Settings, SettingsError, TABLE,
@@ -157,6 +157,7 @@ impl Layers {
             idle_max: self.text(Key::IdleMax, parse_seconds)?,
             stall: self.text(Key::Stall, parse_seconds)?,
             interrupt_grace: self.text(Key::InterruptGrace, parse_seconds)?,
+            background_on_stop: self.text(Key::BackgroundOnStop, parse_background)?.unwrap_or_default(),
             absence: self.text(Key::Absence, parse_seconds)?,
             max_agents: self.text(Key::MaxAgents, parse_above_zero)?,
             max_warm: self.text(Key::MaxWarm, parse_count)?,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::ports::{ClaudeChoice, Durability, Unattended, UpstreamSettings};
+use crate::ports::{BackgroundOnStop, ClaudeChoice, Durability, Unattended, UpstreamSettings};
 
 pub(super) const CONFIG: &str = "/etc/hostler/config.toml";
 
@@ -118,6 +118,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
         idle-max = 600
         stall = 30
         interrupt-grace = 0.5
+        background-on-stop = 'ask'
         absence = 10
         max-agents = 4
         max-queue = 7
@@ -128,10 +129,12 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
     assert_eq!((fleet.idle, fleet.idle_max, fleet.stall), (seconds(60.0), seconds(600.0), seconds(30.0)));
     assert_eq!((fleet.interrupt_grace, fleet.absence), (seconds(0.5), seconds(10.0)));
     assert_eq!((fleet.max_agents, fleet.max_warm, fleet.warm), (Some(4), Some(1), true));
-    assert_eq!(fleet.max_queue, Some(7));
+    assert_eq!((fleet.max_queue, fleet.background_on_stop), (Some(7), BackgroundOnStop::Ask));
     assert_eq!(check(&[], &[], "").unwrap().fleet, crate::ports::FleetOptions::default());
 
     let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err();
+    let policy = refused(&[("HOSTLER_BACKGROUND_ON_STOP", "kill")], "");
+    assert_eq!(policy, "HOSTLER_BACKGROUND_ON_STOP must be keep, stop or ask.");
     assert_eq!(refused(&[("HOSTLER_MAX_AGENTS", "0")], ""), "HOSTLER_MAX_AGENTS must be a whole number above 0.");
     assert_eq!(refused(&[("HOSTLER_MAX_WARM", "two")], ""), "HOSTLER_MAX_WARM must be a whole number.");
     assert_eq!(refused(&[("HOSTLER_IDLE", "0")], ""), "HOSTLER_IDLE must be a number of seconds above 0.");

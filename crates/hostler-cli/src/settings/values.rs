@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{COUNT, ClaudeChoice, SECONDS};
 use crate::environment::HostEnvironment;
-use crate::ports::{CredentialStore, Durability, Unattended};
+use crate::ports::{BackgroundOnStop, CredentialStore, Durability, Unattended};
 
 pub(super) fn parse_text(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("not empty".to_owned()) } else { Ok(text.to_owned()) }
@@ -25,6 +25,15 @@ pub(super) fn parse_durability(text: &str) -> Result<Durability, String> {
         "normal" => Ok(Durability::Normal),
         "full" => Ok(Durability::Full),
         _ => Err("normal or full".to_owned()),
+    }
+}
+
+pub(super) fn parse_background(text: &str) -> Result<BackgroundOnStop, String> {
+    match text {
+        "keep" => Ok(BackgroundOnStop::Keep),
+        "stop" => Ok(BackgroundOnStop::Stop),
+        "ask" => Ok(BackgroundOnStop::Ask),
+        _ => Err("keep, stop or ask".to_owned()),
     }
 }
 

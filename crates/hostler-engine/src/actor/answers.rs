@@ -202,6 +202,9 @@ impl Actor {
         dispatch: &Dispatch,
         said: ChatInputCompletedAction,
     ) -> Result<(), Refusal> {
+        if self.is_stop_question(&said.request_id) {
+            return self.stop_question_answered(dispatch, said).await;
+        }
         let request = self.session.open_input(&said.request_id);
         let drafts = request.and_then(|request| request.answers.clone()).unwrap_or_default();
         let outcome = self.desk.completion(&said, |question| drafts.get(question).cloned())?;

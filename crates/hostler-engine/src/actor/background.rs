@@ -20,14 +20,21 @@ impl Actor {
     pub(super) async fn background(&mut self, event: DriverEvent) {
         match event {
             DriverEvent::BackgroundChanged(task) if self.beside.len() < MAX_BESIDE => {
-                self.beside.insert(task.id.clone(), task.clone());
-                self.workers.let_go(&task.id);
+                let id = task.id.clone();
+                let known = self.beside.insert(id.clone(), task.clone()).is_some();
+                self.workers.let_go(&id);
                 if let Some(work) = self.work(task) {
                     let action = StateAction::ChatBackgroundWorkSet(ChatBackgroundWorkSetAction { work });
                     self.flush(&mut action.into()).await;
                 }
+                if !known {
+                    self.began_beside(&id).await;
+                }
             }
-            DriverEvent::BackgroundEnded { id } if self.beside.remove(&id).is_some() => self.work_is_over(id).await,
+            DriverEvent::BackgroundEnded { id } if self.beside.remove(&id).is_some() => {
+                self.work_is_over(id).await;
+                self.ask_what_stops().await;
+            }
             _ => {}
         }
     }
@@ -67,6 +74,7 @@ impl Actor {
     /// The process is gone, and everything that it did beside the turns.
     pub(super) async fn nothing_beside(&mut self) {
         self.beside.clear();
+        self.nothing_to_stop().await;
         self.no_workers().await;
         let shown = self.session.chat.background_work.iter().flatten();
         let ids: Vec<_> = shown

@@ -22,6 +22,7 @@ use crate::clock::ClockExt as _;
 use crate::desk::{Choices, Form, InputRequest, Open, Permission};
 use crate::gate::summary;
 use crate::preview::Proposal;
+use crate::stopping;
 use crate::transcript::Output;
 
 const TOO_LATE: &str = "The turn is over; this was not asked any more.";
@@ -240,7 +241,8 @@ impl Actor {
             SessionInputRequest::ToolConfirmation(request) => Some((&request.id, &request.chat)),
             _ => None,
         });
-        let open = open.filter(|(_, chat)| over(chat));
+        // What the session itself asks belongs to no turn.
+        let open = open.filter(|(id, chat)| *id != stopping::KEY && over(chat));
         open.fold(change, |change, (id, _)| change.session(no_longer_needed(id.clone())))
     }
 

@@ -248,6 +248,7 @@ impl Actor {
         }
         self.project().await;
         self.drive(TurnInput::Cancelled(turn)).await;
+        self.stopped_beside().await;
         let queue = self.queue_now(false);
         self.drive(queue).await;
         Ok(())

@@ -19,6 +19,7 @@ mod queue;
 mod rest;
 mod resume;
 mod steer;
+mod stopping;
 mod telling;
 mod turns;
 mod warm;
@@ -40,6 +41,7 @@ use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
 use self::rest::{Rest, RestOver};
+use self::stopping::StopQuestion;
 use self::workers::Workers;
 use crate::desk::Desk;
 use crate::gate::{Places, SessionGate};
@@ -172,6 +174,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         desk: Desk::default(),
         beside: HashMap::new(),
         workers: Workers::default(),
+        stop_question: None,
         handed: None,
         unsent: false,
         changing: VecDeque::new(),
@@ -260,6 +263,8 @@ pub(super) struct Actor {
     beside: HashMap<String, BackgroundTask>,
     /// The sub-agents that work.
     workers: Workers,
+    /// What is asked about the work beside a turn that was stopped.
+    stop_question: Option<StopQuestion>,
     /// The steering message that the driver holds for the agent.
     handed: Option<String>,
     /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.

@@ -97,7 +97,8 @@ impl Form {
         }
     }
 
-    pub(super) fn outcome(
+    /// What a client's answers mean.
+    pub(crate) fn outcome(
         &self,
         response: ChatInputResponseKind,
         answer: impl Fn(&str) -> Option<ChatInputAnswer>,

@@ -12,9 +12,9 @@ use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
 use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
-    ABSENCE, AttachmentLimits, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine, EngineConfig,
-    FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT, Reconnected, Retention,
-    StoreOptions, Subscriber, SystemClock, default_chat_uri,
+    ABSENCE, AttachmentLimits, BackgroundOnStop, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine,
+    EngineConfig, FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT,
+    Reconnected, Retention, StoreOptions, Subscriber, SystemClock, default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
@@ -42,6 +42,7 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub fleet: FleetConfig,
     pub attachments: AttachmentLimits,
+    pub background_on_stop: BackgroundOnStop,
 }
 
 impl Default for Options {
@@ -52,6 +53,7 @@ impl Default for Options {
             clock: Arc::new(SystemClock::default()),
             fleet: FleetConfig::default(),
             attachments: AttachmentLimits::default(),
+            background_on_stop: BackgroundOnStop::default(),
         }
     }
 }
@@ -193,6 +195,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
         interrupt_grace: Duration::from_millis(50),
+        background_on_stop: options.background_on_stop,
         max_queue: hostler_engine::MAX_QUEUE,
         permissions,
         absence: options.absence,

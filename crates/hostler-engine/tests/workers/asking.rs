@@ -17,7 +17,7 @@ fn asks(agent: &str, call: &str) -> DriverEvent {
 }
 
 /// What the session waits for.
-fn needed(listener: &Listener) -> Vec<Value> {
+pub(super) fn needed(listener: &Listener) -> Vec<Value> {
     let needed = listener.session.as_ref().unwrap().input_needed.iter().flatten();
     needed.map(|request| serde_json::to_value(request).unwrap()).collect()
 }

@@ -16,7 +16,7 @@ use super::upstream::ScriptedServer;
 use super::{Home, Host, PATIENCE, executable};
 
 /// Every command may run.
-const COMMANDS_RUN: &str =
+pub const COMMANDS_RUN: &str =
     "[global]\nversion = 1\nrules = [{ effect = \"allow\", scope = \"global\", rule = \"Bash\" }]\n";
 
 pub struct Bench {

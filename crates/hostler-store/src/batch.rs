@@ -195,6 +195,10 @@ impl Batch {
 
     /// Adds contents that the batch's actions name. A batch that has any is to be durable: whoever reads a name can then
     /// read what it stands for. Ignored for batches of no session.
+    ///
+    /// A batch that names contents again which its session may have ceased to name brings them again, stored or not:
+    /// otherwise they may be collected just then. If a client's action is among the batch's, the contents have to fit the
+    /// quota, or the batch is refused with [`StoreError::Quota`].
     pub fn blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
         self.blobs.extend(blobs);
         self

@@ -45,31 +45,83 @@ impl fmt::Debug for Blob {
     }
 }
 
-pub(crate) fn write(tx: &Connection, session: &str, blob: &Blob) -> Result<(), StoreError> {
+/// Stores contents under a session's name, as of a number.
+pub(crate) fn write(tx: &Connection, session: &str, seq: i64, blob: &Blob) -> Result<(), StoreError> {
+    let fresh = tx
+        .prepare_cached(
+            "INSERT INTO blobs (hash, content_type, body) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO NOTHING",
+        )?
+        .execute(params![blob.hash, blob.content_type, &*blob.body])?;
+    if fresh > 0 {
+        count(tx, i64::try_from(blob.body.len()).unwrap_or(i64::MAX))?;
+    }
     tx.prepare_cached(
-        "INSERT INTO blobs (hash, content_type, body) VALUES (?1, ?2, ?3) ON CONFLICT (hash) DO NOTHING",
+        "INSERT INTO blob_names (session, hash, named) VALUES (?1, ?2, ?3)
+         ON CONFLICT DO UPDATE SET named = MAX(named, excluded.named)",
     )?
-    .execute(params![blob.hash, blob.content_type, &*blob.body])?;
-    tx.prepare_cached("INSERT INTO blob_names (session, hash) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?
-        .execute(params![session, blob.hash])?;
+    .execute(params![session, blob.hash, seq])?;
     Ok(())
 }
 
 /// A session is gone: what only it named goes with it.
 pub(crate) fn forget(tx: &Connection, session: &str) -> Result<(), StoreError> {
-    tx.execute(
-        "DELETE FROM blobs WHERE hash IN (SELECT hash FROM blob_names WHERE session = ?1)
-         AND NOT EXISTS (SELECT 1 FROM blob_names WHERE hash = blobs.hash AND session <> ?1)",
-        params![session],
-    )?;
-    tx.execute("DELETE FROM blob_names WHERE session = ?1", params![session])?;
+    let hashes: Vec<String> = tx
+        .prepare_cached("DELETE FROM blob_names WHERE session = ?1 RETURNING hash")?
+        .query_map(params![session], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    remove(tx, &hashes)?;
     Ok(())
 }
 
+/// Forgets that a session names contents, unless it did so again after a number.
+pub(crate) fn unname(tx: &Connection, session: &str, hashes: &[String], until: i64) -> Result<(), StoreError> {
+    let mut statement = tx.prepare_cached("DELETE FROM blob_names WHERE session = ?1 AND hash = ?2 AND named <= ?3")?;
+    for hash in hashes {
+        statement.execute(params![session, hash, until])?;
+    }
+    Ok(())
+}
+
+/// Removes those of some contents that no session names. Tells how many bytes they were.
+pub(crate) fn remove(tx: &Connection, hashes: &[String]) -> Result<i64, StoreError> {
+    let mut statement = tx.prepare_cached(
+        "DELETE FROM blobs WHERE hash = ?1 AND NOT EXISTS (SELECT 1 FROM blob_names WHERE hash = ?1)
+         RETURNING length(body)",
+    )?;
+    let mut removed = 0;
+    for hash in hashes {
+        let bytes: Option<i64> = statement.query_row(params![hash], |row| row.get(0)).optional()?;
+        removed += bytes.unwrap_or_default();
+    }
+    count(tx, -removed)?;
+    Ok(removed)
+}
+
+fn count(tx: &Connection, bytes: i64) -> Result<(), StoreError> {
+    tx.prepare_cached("UPDATE blob_bytes SET total = MAX(0, total + ?1)")?.execute(params![bytes])?;
+    Ok(())
+}
+
+/// How many bytes all contents are together.
+pub(crate) fn total(db: &Connection) -> Result<u64, StoreError> {
+    let total: i64 = db.prepare_cached("SELECT total FROM blob_bytes")?.query_row([], |row| row.get(0))?;
+    Ok(u64::try_from(total).unwrap_or_default())
+}
+
+pub(crate) fn is_stored(db: &Connection, hash: &str) -> Result<bool, StoreError> {
+    Ok(db.prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")?.exists(params![hash])?)
+}
+
+/// The contents under a hash. What is stored and is not what its name says is as good as gone.
 pub(crate) fn read(db: &Connection, hash: String) -> Result<Option<Blob>, StoreError> {
     let found: Option<(String, Vec<u8>)> = db
         .prepare_cached("SELECT content_type, body FROM blobs WHERE hash = ?1")?
         .query_row(params![hash], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    Ok(found.map(|(content_type, body)| Blob { hash, content_type, body: body.into() }))
+    let blob = found.map(|(content_type, body)| Blob::new(content_type, body));
+    if blob.as_ref().is_some_and(|blob| blob.hash != hash) {
+        tracing::error!(hash, "stored contents are damaged; they count as gone");
+        return Ok(None);
+    }
+    Ok(blob)
 }

@@ -89,6 +89,14 @@ const MIGRATIONS: &[M<'static>] = &[
          );
          CREATE INDEX audit_of_session ON audit (session, id);",
     ),
+    M::up(
+        "-- The number that a session last named contents by: what was looked at before it says nothing about them.
+         ALTER TABLE blob_names ADD COLUMN named INTEGER NOT NULL DEFAULT 0;
+         -- How much all contents are together.
+         CREATE TABLE blob_bytes (only INTEGER PRIMARY KEY CHECK (only = 1), total INTEGER NOT NULL);
+         INSERT INTO blob_bytes SELECT 1, COALESCE(SUM(length(body)), 0) FROM blobs;
+         CREATE INDEX turns_of_session ON turns (session);",
+    ),
 ];
 
 /// Opens the file for the writer, creating or migrating it.
@@ -146,6 +154,17 @@ mod tests {
         let uri: String = db.query_row("SELECT uri FROM sessions", [], |row| row.get(0)).unwrap();
         assert_eq!(uri, "claude:/1");
         assert_eq!(db.query_row("SELECT replay_from FROM reserved", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+    }
+
+    #[test]
+    fn contents_that_were_there_before_they_were_counted_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        Migrations::from_slice(MIGRATIONS).to_version(&mut old, 4).unwrap();
+        old.execute("INSERT INTO blobs VALUES ('a', 'text/plain', x'010203'), ('b', 'text/plain', x'04')", []).unwrap();
+        drop(old);
+        let db = open_writer(dir.path(), false).unwrap();
+        assert_eq!(crate::blob::total(&db).unwrap(), 4);
     }
 
     #[test]

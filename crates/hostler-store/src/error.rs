@@ -14,6 +14,11 @@ pub enum StoreError {
         "the state directory was written by a newer version of Hostler: update Hostler, or use another --state-dir"
     )]
     TooNew,
+    /// Contents that a client brings do not fit any more.
+    #[error(
+        "the files that sessions keep have reached {0} bytes: delete sessions that are not needed, or raise `quota` in [attachments]"
+    )]
+    Quota(u64),
     /// The sequencer has been stopped.
     #[error("the host is stopping")]
     Stopped,

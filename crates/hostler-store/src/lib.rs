@@ -11,14 +11,17 @@
 mod audit;
 mod batch;
 mod blob;
+mod collect;
 mod database;
 mod error;
 mod keeper;
+mod quota;
 mod reader;
 mod retention;
 mod rows;
 mod sequencer;
 mod store;
+mod sweep;
 mod writer;
 
 pub use audit::{AuditEntry, AuditRow};
@@ -27,6 +30,7 @@ pub use batch::{
 };
 pub use blob::Blob;
 pub use error::StoreError;
+pub use quota::BlobOptions;
 pub use reader::{JournalRow, StoredSession, StoredState, StoredTurn};
 pub use retention::Retention;
 pub use sequencer::Sequencer;

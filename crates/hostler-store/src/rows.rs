@@ -27,6 +27,7 @@ pub(crate) enum Row {
     Client(StoredClient),
     Blob {
         session: Arc<str>,
+        seq: u64,
         blob: Blob,
     },
     Audit {
@@ -92,7 +93,7 @@ impl Row {
                 }
                 blob::forget(tx, session)?;
             }
-            Self::Blob { session, blob } => blob::write(tx, session, blob)?,
+            Self::Blob { session, seq, blob } => blob::write(tx, session, as_sql(*seq), blob)?,
             Self::Audit { session, entry } => audit::write(tx, session, entry)?,
             Self::Snapshot { session, seq, row } => snapshot(tx, session, *seq, row)?,
             Self::Client(StoredClient { id, memo, seen_ms }) => {

@@ -5,6 +5,8 @@
 //! publishes them; whatever arrives meanwhile waits behind them, so that publication never leaves the order of numbers.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -14,10 +16,14 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::batch::{Batch, Durability, Published, Publisher};
 use crate::rows::Row;
 use crate::store::{Life, StoreOptions};
-use crate::{StoreError, database, writer};
+use crate::sweep::Order;
+use crate::{BlobOptions, StoreError, blob, collect, database, writer};
 
 /// How many batches may be unwritten at once. When the disk is that far behind, actors wait for it.
 const MAX_UNWRITTEN: usize = 65_536;
+
+/// How many callers may wait for the collector at once; the others do without it.
+const MAX_ASKING: usize = 64;
 
 /// Numbers are reserved durably in blocks of this size; a restart begins above the reserved block.
 pub(crate) const BLOCK: u64 = 65_536;
@@ -34,7 +40,12 @@ pub(crate) struct Shared {
     pub(crate) publisher: Arc<dyn Publisher>,
     /// One permit for each batch that is submitted and not yet written.
     pub(crate) room: Semaphore,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// How many bytes all contents were together when the writer last looked.
+    pub(crate) stored: AtomicU64,
+    pub(crate) blobs: BlobOptions,
+    /// The way to the collector, until the end.
+    collector: Mutex<Option<SyncSender<oneshot::Sender<()>>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// What the lock guards.
@@ -51,15 +62,21 @@ pub(crate) struct Inner {
     pub(crate) unsaved_batches: usize,
     /// When the oldest of them was published.
     pub(crate) unsaved_since: Option<Instant>,
+    /// What the writer is to take away next.
+    pub(crate) order: Option<Order>,
     /// Whether the writer is between numbering and publishing.
     pub(crate) committing: bool,
     /// Whether no further batch is taken.
     pub(crate) stopping: bool,
 }
 
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Shared {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.inner)
     }
 }
 
@@ -68,7 +85,9 @@ impl Sequencer {
         let mut db = database::open_writer(&options.dir, options.full_durability)?;
         let life = writer::begin_life(&mut db)?;
         let first = life.before;
-        let retention = options.retention;
+        let reader = database::open_reader(&options.dir)?;
+        let (retention, blobs) = (options.retention, options.blobs);
+        let (ask, asked) = sync_channel(MAX_ASKING);
         let shared = Arc::new(Shared {
             inner: Mutex::new(Inner {
                 seq: first,
@@ -77,23 +96,30 @@ impl Sequencer {
                 unsaved: Vec::new(),
                 unsaved_batches: 0,
                 unsaved_since: None,
+                order: None,
                 committing: false,
                 stopping: false,
             }),
             wake: Condvar::new(),
             publisher,
             room: Semaphore::new(MAX_UNWRITTEN),
-            thread: Mutex::new(None),
+            stored: AtomicU64::new(blob::total(&db)?),
+            blobs,
+            collector: Mutex::new(Some(ask)),
+            threads: Mutex::new(Vec::new()),
         });
-        let thread = std::thread::Builder::new()
-            .name("hostler-journal".to_owned())
-            .spawn({
-                let shared = Arc::clone(&shared);
-                move || writer::run(&shared, db, retention)
-            })
-            .map_err(|error| StoreError::Database(format!("the journal's thread could not be started: {error}")))?;
-        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-        Ok((Self { shared }, life))
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+            let failed = |error| StoreError::Database(format!("a thread could not be started: {error}"));
+            locked(&shared.threads).push(thread.map_err(failed)?);
+            Ok::<_, StoreError>(())
+        };
+        let (sequencer, writer, collector) =
+            (Self { shared: Arc::clone(&shared) }, Arc::clone(&shared), Arc::clone(&shared));
+        spawn("hostler-journal", Box::new(move || writer::run(&writer, db, retention)))?;
+        spawn("hostler-blobs", Box::new(move || collect::run(&collector, &reader, blobs, &asked)))
+            .inspect_err(|_| sequencer.close())?;
+        Ok((sequencer, life))
     }
 
     /// Takes a batch. Returns once it has its place in the order, which for streamed output means: once it is
@@ -102,6 +128,10 @@ impl Sequencer {
     /// # Errors
     /// [`StoreError::Stopped`] after [`Sequencer::stop`].
     pub async fn submit(&self, batch: Batch) -> Result<(), StoreError> {
+        let brought = batch.brings();
+        if brought > 0 && self.shared.stored.load(Ordering::Relaxed).saturating_add(brought) > self.shared.blobs.quota {
+            self.collect().await;
+        }
         let permit = self.shared.room.acquire().await.map_err(|_| StoreError::Stopped)?;
         // Given back by the writer, when the batch is written.
         permit.forget();
@@ -124,21 +154,32 @@ impl Sequencer {
         self.shared.lock().seq
     }
 
+    /// Makes room, as far as there are contents that nothing names. The writer decides whether that was enough.
+    async fn collect(&self) {
+        let (sender, over) = oneshot::channel();
+        let asked = locked(&self.shared.collector).as_ref().is_some_and(|collector| collector.try_send(sender).is_ok());
+        if asked {
+            // A collector that ends has nothing to say.
+            let _ = over.await;
+        }
+    }
+
     /// Takes no further batch; what waits is still written.
     pub(crate) fn close(&self) {
         self.shared.room.close();
         self.shared.lock().stopping = true;
+        drop(locked(&self.shared.collector).take());
         self.shared.wake.notify_all();
     }
 
-    /// Writes everything that is waiting, then ends the writer thread. Twice is the same as once.
+    /// Writes everything that is waiting, then ends the store's threads. Twice is the same as once.
     pub async fn stop(&self) {
         self.close();
-        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        let threads = std::mem::take(&mut *locked(&self.shared.threads));
+        for thread in threads {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {
-                tracing::error!("the journal's thread ended abnormally");
+                tracing::error!("a thread of the store ended abnormally");
             }
         }
     }
@@ -186,11 +227,14 @@ pub(crate) struct Numbered {
     pub(crate) then: Option<crate::batch::Then>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
     pub(crate) durability: Durability,
+    /// Whether a client brings contents with it.
+    pub(crate) brought: bool,
 }
 
 /// Gives a batch its numbers: records first, then actions, so that a replay knows the facts before their effects.
 pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
     let keep = batch.durability != Durability::Memory;
+    let brought = batch.brings() > 0;
     let mut rows = Vec::new();
     if keep {
         for record in batch.records {
@@ -208,14 +252,15 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
     }
     if keep {
         if let Some(session) = &batch.session {
-            rows.extend(batch.blobs.into_iter().map(|blob| Row::Blob { session: Arc::clone(session), blob }));
+            let blob = |blob| Row::Blob { session: Arc::clone(session), seq: *seq, blob };
+            rows.extend(batch.blobs.into_iter().map(blob));
             rows.extend(batch.audit.into_iter().map(|entry| Row::Audit { session: Arc::clone(session), entry }));
         }
         rows.extend(batch.catalogue.map(Row::Catalogue));
         rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
         rows.extend(batch.client.map(Row::Client));
     }
-    Numbered { rows, items, then: batch.then, done: batch.done, durability: batch.durability }
+    Numbered { rows, items, then: batch.then, done: batch.done, durability: batch.durability, brought }
 }
 
 pub(crate) fn publish(
@@ -241,5 +286,11 @@ pub(crate) fn publish(
 impl Batch {
     fn numbers(&self) -> u64 {
         (self.entries.len() + self.records.len()) as u64
+    }
+
+    /// How many bytes of contents a client brings with it. What agents put out does not count.
+    fn brings(&self) -> u64 {
+        let client = self.durability == Durability::Durable && self.entries.iter().any(|entry| entry.origin.is_some());
+        if client { self.blobs.iter().map(|blob| blob.body().len() as u64).sum() } else { 0 }
     }
 }

@@ -7,7 +7,7 @@ use crate::batch::{Publisher, StoredClient};
 use crate::reader::{self, JournalRow, StoredSession, StoredState};
 use crate::retention::Retention;
 use crate::sequencer::Sequencer;
-use crate::{AuditRow, Blob, StoreError, audit, blob, database};
+use crate::{AuditRow, Blob, BlobOptions, StoreError, audit, blob, database};
 
 /// Where the store lives.
 #[derive(Debug, Clone)]
@@ -18,12 +18,14 @@ pub struct StoreOptions {
     pub full_durability: bool,
     /// How much of the past is kept for clients that come back.
     pub retention: Retention,
+    /// How contents are kept.
+    pub blobs: BlobOptions,
 }
 
 impl StoreOptions {
     /// The usual store in a directory.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), full_durability: false, retention: Retention::default() }
+        Self { dir: dir.into(), full_durability: false, retention: Retention::default(), blobs: BlobOptions::default() }
     }
 }
 
@@ -128,7 +130,7 @@ impl Store {
         self.read(move |db| reader::clients(db, since_ms, limit)).await
     }
 
-    /// The contents under a hash, if a session of this host names them.
+    /// The contents under a hash, if a session of this host names them. Read beside the writer, which goes on.
     ///
     /// # Errors
     /// If the store cannot be read.

@@ -2,17 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, params};
 
-use crate::StoreError;
 use crate::batch::Durability;
 use crate::keeper::Keeper;
 use crate::retention::Retention;
 use crate::rows::{Channels, Row, as_sql, from_sql};
 use crate::sequencer::{BLOCK, Inner, Numbered, Shared, number, publish};
 use crate::store::Life;
+use crate::sweep::Order;
+use crate::{StoreError, blob, quota};
 
 /// Streamed output is committed at the latest after this time; 100 ms is the promise.
 const STREAM_WINDOW: Duration = Duration::from_millis(50);
@@ -43,19 +45,24 @@ pub(crate) fn run(shared: &Shared, mut db: Connection, retention: Retention) {
     let mut channels = Channels::default();
     let mut keeper = Keeper::new(&db, retention);
     let mut failures = 0;
-    while let Some(work) = next_work(shared, failures) {
-        let result = write(&mut db, &mut channels, &mut keeper, &work);
+    while let Some(mut work) = next_work(shared, failures) {
+        let (order, idle) = (work.order.take(), work.is_empty());
+        let (refused, result) = match quota::refuse(&db, shared.blobs.quota, &mut work.batches) {
+            Ok(refused) => (refused, write(&mut db, &mut channels, &mut keeper, &work)),
+            Err(error) => (Vec::new(), Err(error)),
+        };
         if let Err(error) = &result {
             failures += 1;
             channels.forget();
             if failures == 1 {
                 tracing::error!(%error, "the journal could not be written; it is tried again");
             }
-        } else if failures > 0 {
+        } else if failures > 0 && !idle {
             tracing::info!(failures, "the journal can be written again");
             failures = 0;
         }
-        let stopping = finish(shared, work, result);
+        look(shared, &db);
+        let stopping = finish(shared, work, refused, result);
         if stopping && failures >= LAST_TRIES {
             tracing::error!("the journal could not be written before the end; the last output is lost");
             break;
@@ -63,10 +70,22 @@ pub(crate) fn run(shared: &Shared, mut db: Connection, retention: Retention) {
         if failures == 0 && !stopping {
             keeper.sweep_if_due(&mut db);
         }
+        if let Some(order) = order.filter(|_| !stopping) {
+            order.carry_out(&mut db);
+            look(shared, &db);
+        }
     }
     shared.room.close();
+    shared.lock().order = None;
     if let Err((_, error)) = db.close() {
         tracing::warn!(%error, "the journal could not be closed cleanly");
+    }
+}
+
+/// Notes how much there is of contents, for those who would bring more.
+fn look(shared: &Shared, db: &Connection) {
+    if let Ok(total) = blob::total(db) {
+        shared.stored.store(total, Ordering::Relaxed);
     }
 }
 
@@ -81,6 +100,15 @@ struct Work {
     before: u64,
     /// The new end of the reserved numbers, if a block is needed.
     reserve: Option<u64>,
+    /// What is to be taken away after it.
+    order: Option<Order>,
+}
+
+impl Work {
+    /// Whether nothing has to be written.
+    fn is_empty(&self) -> bool {
+        self.saved.is_empty() && self.batches.is_empty() && self.reserve.is_none()
+    }
 }
 
 /// Waits for work and numbers it. `None` when the sequencer stops and nothing is left.
@@ -98,7 +126,7 @@ fn next_work(shared: &Shared, failures: u32) -> Option<Work> {
         }
     }
     loop {
-        if !inner.waiting.is_empty() || inner.unsaved.len() >= EAGER_ROWS {
+        if !inner.waiting.is_empty() || inner.unsaved.len() >= EAGER_ROWS || inner.order.is_some() {
             break;
         }
         if inner.stopping {
@@ -131,6 +159,7 @@ fn next_work(shared: &Shared, failures: u32) -> Option<Work> {
         batches,
         before,
         reserve,
+        order: inner.order.take(),
     })
 }
 
@@ -143,9 +172,11 @@ fn wait<'a>(
 }
 
 /// Publishes what was committed, or answers what was not. Tells whether the sequencer is stopping.
-fn finish(shared: &Shared, work: Work, result: Result<(), StoreError>) -> bool {
+fn finish(shared: &Shared, work: Work, refused: Vec<Numbered>, result: Result<(), StoreError>) -> bool {
     let mut inner = shared.lock();
     inner.committing = false;
+    // Their numbers stay unused.
+    refuse(shared, &mut inner, refused, &StoreError::Quota(shared.blobs.quota));
     match result {
         Ok(()) => {
             if let Some(reserved) = work.reserve {
@@ -207,8 +238,8 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
                 numbers.insert(*old, *seq);
                 *old = *seq;
             }
-            Row::Snapshot { seq: old, .. } => *old = *seq,
-            Row::Catalogue(_) | Row::Client(_) | Row::Blob { .. } | Row::Audit { .. } => {}
+            Row::Snapshot { seq: old, .. } | Row::Blob { seq: old, .. } => *old = *seq,
+            Row::Catalogue(_) | Row::Client(_) | Row::Audit { .. } => {}
         }
     }
     batch.items = batch

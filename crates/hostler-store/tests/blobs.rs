@@ -4,7 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hostler_store::{AuditEntry, Batch, Blob, CatalogueChange, Durability, Published, Publisher, Store, StoreOptions};
+use ahp_types::actions::{SessionTitleChangedAction, StateAction};
+use hostler_store::{
+    AuditEntry, Batch, Blob, CatalogueChange, Durability, Entry, Published, Publisher, Store, StoreOptions,
+};
 
 struct Nobody;
 
@@ -18,6 +21,15 @@ fn open(dir: &Path) -> Store {
 
 fn batch(session: &str) -> Batch {
     Batch::new(Some(session.into()), Durability::Durable)
+}
+
+/// A batch with contents that its actions name.
+fn naming(session: &str, blobs: &[&Blob]) -> Batch {
+    let entry = |blob: &&Blob| {
+        let action = SessionTitleChangedAction { title: format!("ahp-content:/{}", blob.hash()) };
+        Entry::new(session.into(), StateAction::SessionTitleChanged(action)).unwrap()
+    };
+    batch(session).entries(blobs.iter().map(entry)).blobs(blobs.iter().map(|blob| (*blob).clone()))
 }
 
 fn decided(call: &str) -> AuditEntry {
@@ -44,7 +56,7 @@ async fn contents_are_there_once_their_batch_is_committed_and_after_a_restart() 
     let store = open(dir.path());
     let blob = Blob::new("text/plain", "long output".as_bytes());
     assert_eq!(store.blob(blob.hash()).await.unwrap(), None);
-    store.sequencer().commit(batch("claude:/1").blobs([blob.clone()])).await.unwrap();
+    store.sequencer().commit(naming("claude:/1", &[&blob])).await.unwrap();
     assert_eq!(store.blob(blob.hash()).await.unwrap(), Some(blob.clone()));
     store.sequencer().stop().await;
     assert_eq!(open(dir.path()).blob(blob.hash()).await.unwrap(), Some(blob));
@@ -55,13 +67,40 @@ async fn contents_go_with_the_last_session_that_names_them() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let (shared, own) = (Blob::new("text/plain", "shared".as_bytes()), Blob::new("text/plain", "own".as_bytes()));
-    store.sequencer().commit(batch("claude:/1").blobs([shared.clone(), own.clone()])).await.unwrap();
-    store.sequencer().commit(batch("claude:/2").blobs([shared.clone()])).await.unwrap();
+    store.sequencer().commit(naming("claude:/1", &[&shared, &own])).await.unwrap();
+    store.sequencer().commit(naming("claude:/2", &[&shared])).await.unwrap();
     remove(&store, "claude:/1").await;
     assert_eq!(store.blob(own.hash()).await.unwrap(), None);
     assert!(store.blob(shared.hash()).await.unwrap().is_some());
     remove(&store, "claude:/2").await;
     assert_eq!(store.blob(shared.hash()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn contents_that_are_not_what_their_name_says_are_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let (damaged, sound) = (Blob::new("text/plain", "damaged".as_bytes()), Blob::new("text/plain", "sound".as_bytes()));
+    store.sequencer().commit(naming("claude:/1", &[&damaged, &sound])).await.unwrap();
+    let db = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
+    db.execute("UPDATE blobs SET body = x'00' WHERE hash = ?1", [damaged.hash()]).unwrap();
+    assert_eq!(store.blob(damaged.hash()).await.unwrap(), None);
+    assert_eq!(store.blob(sound.hash()).await.unwrap(), Some(sound));
+}
+
+#[tokio::test]
+async fn who_reads_contents_does_not_hold_up_who_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    let blob = Blob::new("text/plain", "long output".as_bytes());
+    store.sequencer().commit(naming("claude:/1", &[&blob])).await.unwrap();
+    let reader = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
+    let mut statement = reader.prepare("SELECT body FROM blobs").unwrap();
+    let mut rows = statement.query([]).unwrap();
+    let _being_read = rows.next().unwrap().unwrap();
+    let other = Blob::new("text/plain", "other".as_bytes());
+    store.sequencer().commit(naming("claude:/1", &[&other])).await.unwrap();
+    assert_eq!(store.blob(other.hash()).await.unwrap(), Some(other));
 }
 
 #[tokio::test]

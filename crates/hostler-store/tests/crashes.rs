@@ -9,9 +9,12 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ahp_types::actions::{SessionTitleChangedAction, StateAction};
-use hostler_store::{Batch, Durability, Entry, HostRecord, JournalRow, Published, Publisher, Store, StoreOptions};
+use hostler_store::{
+    Batch, Blob, BlobOptions, Durability, Entry, HostRecord, JournalRow, Published, Publisher, Store, StoreOptions,
+};
 
 /// How many times the store is killed.
 const LIVES: u64 = 12;
@@ -59,8 +62,11 @@ impl Plan {
 
     fn batch(&self, name: &str) -> Batch {
         let mut batch = Batch::new(Some(SESSION.into()), self.durability);
+        if self.durability == Durability::Durable {
+            batch = batch.blobs([contents(name)]);
+        }
         for index in 0..self.entries {
-            let title = format!("{name}/a{index}");
+            let title = self.title(name, index);
             let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title });
             batch = batch.entry(Entry::new(SESSION.into(), action).unwrap());
         }
@@ -74,8 +80,27 @@ impl Plan {
     /// The rows that the journal must hold of it, in order.
     fn rows(&self, name: &str) -> Vec<String> {
         let records = (0..self.records).map(|index| format!("{name}/r{index}"));
-        records.chain((0..self.entries).map(|index| format!("{name}/a{index}"))).collect()
+        records.chain((0..self.entries).map(|index| self.title(name, index))).collect()
     }
+
+    /// Those of durable batches name contents.
+    fn title(&self, name: &str, index: u64) -> String {
+        match self.durability {
+            Durability::Durable => format!("{name}/a{index}/{}", contents(name).hash()),
+            _ => format!("{name}/a{index}"),
+        }
+    }
+}
+
+/// What a durable batch brings.
+fn contents(name: &str) -> Blob {
+    Blob::new("text/plain", name.as_bytes())
+}
+
+/// A store that looks for contents that nothing names all the time.
+fn open(dir: impl Into<PathBuf>) -> Store {
+    let blobs = BlobOptions { interval: Duration::from_millis(1), pause: Duration::ZERO, ..BlobOptions::default() };
+    Store::open(&StoreOptions { blobs, ..StoreOptions::new(dir) }, Arc::new(Aloud)).unwrap()
 }
 
 /// Says a line that survives the process: it is in the pipe when this returns.
@@ -101,7 +126,7 @@ fn one_life() {
     let life: u64 = std::env::var(LIFE).unwrap().parse().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Arc::new(Store::open(&StoreOptions::new(PathBuf::from(dir)), Arc::new(Aloud)).unwrap());
+        let store = Arc::new(open(PathBuf::from(dir)));
         let tasks: Vec<_> = (0..TASKS).map(|task| tokio::spawn(write(Arc::clone(&store), life, task))).collect();
         for task in tasks {
             task.await.unwrap();
@@ -176,11 +201,15 @@ impl Heard {
     }
 }
 
-/// The journal as numbers and names, in its order.
-fn stored(dir: &Path) -> Vec<(u64, String)> {
+/// The journal as numbers and names, in its order. What the batches brought that were kept is there too.
+fn stored(dir: &Path, kept: &[String]) -> Vec<(u64, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rows = runtime.block_on(async {
-        let store = Store::open(&StoreOptions::new(dir), Arc::new(Aloud)).unwrap();
+        let store = open(dir);
+        for name in kept {
+            let blob = contents(name);
+            assert_eq!(store.blob(blob.hash()).await.unwrap(), Some(blob), "{name} was acknowledged");
+        }
         let rows = store.session(SESSION).await.unwrap().rows;
         store.sequencer().stop().await;
         rows
@@ -207,7 +236,7 @@ fn over_all_lives_numbers_only_grow_and_what_was_acknowledged_is_there() {
     for life in 0..LIVES {
         heard.live(dir.path(), life, 1 + dice.below(WORDS));
     }
-    let journal = stored(dir.path());
+    let journal = stored(dir.path(), &heard.kept);
 
     // Publication follows the numbers, and no number is ever given twice, to an envelope or to a private fact.
     let numbers = |pair: &[(u64, u64, String)]| pair[0].1 < pair[1].1;

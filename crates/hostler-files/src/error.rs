@@ -21,11 +21,32 @@ pub enum FileError {
     /// A directory has more entries than the caller takes.
     #[error("it has more than {0} entries")]
     TooMany(usize),
+    /// Directories lie within directories, more than the caller takes.
+    #[error("it is more than {0} directories deep")]
+    TooDeep(usize),
     /// It was written to while it was read.
     #[error("it changed while it was read")]
     Changed,
+    /// There is something under that name already.
+    #[error("there is something of that name already")]
+    AlreadyExists,
+    /// It is not what the caller has seen.
+    #[error("it has changed since it was looked at; look again")]
+    Conflict,
+    /// A directory that is to be removed holds something.
+    #[error("the directory is not empty; say so if everything in it is to be removed")]
+    NotEmpty,
+    /// A tree that is to be copied or moved lies in the other one.
+    #[error("one of the two lies within the other")]
+    Nested,
+    /// Another file system begins within a tree.
+    #[error("another file system is mounted within it")]
+    Mounted,
+    /// No file can have such a name.
+    #[error("{0}")]
+    Name(&'static str),
     /// The system refused.
-    #[error("it cannot be read: {0}")]
+    #[error("the system refuses: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -37,6 +58,9 @@ impl From<rustix::io::Errno> for FileError {
             Errno::NOENT | Errno::NOTDIR | Errno::INVAL => Self::NotFound,
             // What opening a socket is answered with.
             Errno::NXIO => Self::Special,
+            Errno::EXIST => Self::AlreadyExists,
+            Errno::NOTEMPTY => Self::NotEmpty,
+            Errno::ISDIR => Self::WrongKind,
             other => Self::Io(other.into()),
         }
     }

@@ -4,13 +4,14 @@ use std::io::Read as _;
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
 use crate::reach::{Handle, Reached};
-use crate::{Entry, EntryKind, FileError, FileKind, Found};
+use crate::{Entry, EntryKind, Facts, FileError, FileKind, Found};
 
 /// A file or directory within the roots that is open: whatever happens to its path, this is the one that was checked.
 #[derive(Debug)]
 pub struct Opened {
     handle: Handle,
     found: Found,
+    stat: Stat,
     stamp: Stamp,
 }
 
@@ -48,7 +49,21 @@ impl Opened {
             _ => return Err(FileError::Special),
         };
         let stamp = Stamp::of(&facts);
-        Ok(Self { handle: reached.handle, found: Found { path: reached.path, kind, size: stamp.size }, stamp })
+        let found = Found { path: reached.path, kind, size: stamp.size };
+        Ok(Self { handle: reached.handle, found, stat: facts, stamp })
+    }
+
+    /// All that is told of it.
+    pub fn facts(&self) -> Facts {
+        Facts::of(self.found.path.clone(), &self.stat, Facts::birth(self.handle.descriptor()))
+    }
+
+    pub(crate) fn stat(&self) -> &Stat {
+        &self.stat
+    }
+
+    pub(crate) fn into_handle(self) -> Handle {
+        self.handle
     }
 
     /// What it is and where.
@@ -86,11 +101,18 @@ impl Opened {
     /// # Errors
     /// If it is no directory, or has more entries.
     pub fn list(self, most: usize) -> Result<Vec<Entry>, FileError> {
-        use std::os::unix::ffi::OsStrExt as _;
         if self.found.kind != FileKind::Directory {
             return Err(FileError::WrongKind);
         }
-        let mut directory = Dir::new(self.handle.readable()?)?;
+        self.handle.list(most)
+    }
+}
+
+impl Handle {
+    /// What a directory with at most so many entries holds, by name.
+    pub(crate) fn list(self, most: usize) -> Result<Vec<Entry>, FileError> {
+        use std::os::unix::ffi::OsStrExt as _;
+        let mut directory = Dir::new(self.readable()?)?;
         let mut entries = Vec::new();
         while let Some(entry) = directory.read() {
             let entry = entry?;

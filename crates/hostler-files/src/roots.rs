@@ -1,25 +1,22 @@
 use std::path::{Component, Path, PathBuf};
 
-use crate::reach::{WAYS, Way};
-use crate::{Entry, FileError, Found, Opened};
+use crate::reach::{Reached, WAYS, Way};
+use crate::{Access, Entry, FileError, Found, Opened, Root};
 
 /// Directories that were granted.
 #[derive(Debug, Clone, Default)]
 pub struct Roots(Vec<Root>);
 
-/// A directory that was granted, by a name that may lead over links.
-#[derive(Debug, Clone)]
-struct Root {
-    given: PathBuf,
-    /// Where the name led when it was granted; nowhere, if there was no such directory. A name that is later made to lead
-    /// elsewhere grants nothing there.
-    real: Option<PathBuf>,
+impl FromIterator<Root> for Roots {
+    fn from_iter<T: IntoIterator<Item = Root>>(roots: T) -> Self {
+        Self(roots.into_iter().collect())
+    }
 }
 
 impl Roots {
-    /// Grants directories, each by its absolute path, as they are now.
+    /// Grants reading of directories, each by its absolute path, as they are now.
     pub fn new(directories: impl IntoIterator<Item = PathBuf>) -> Self {
-        Self(directories.into_iter().map(Root::new).collect())
+        directories.into_iter().map(|given| Root::directory(given, Access::Read)).collect()
     }
 
     /// The granted directories, by the names that they were granted by.
@@ -30,17 +27,17 @@ impl Roots {
     /// Opens what is at an absolute path.
     ///
     /// # Errors
-    /// If there is nothing, if it is not within the roots, or if it is neither a file nor a directory.
+    /// If there is nothing, if it may not be read, or if it is neither a file nor a directory.
     pub fn open(&self, path: &Path) -> Result<Opened, FileError> {
-        self.open_by(WAYS, path)
+        self.open_by(WAYS, path, Access::Read)
     }
 
     /// Looks whether something is there.
     ///
     /// # Errors
-    /// As [`Roots::open`].
+    /// If there is nothing, if it is not within the roots, or if it is neither a file nor a directory.
     pub fn find(&self, path: &Path) -> Result<Found, FileError> {
-        Ok(self.open(path)?.found().clone())
+        Ok(self.open_by(WAYS, path, Access::Browse)?.found().clone())
     }
 
     /// Reads a regular file that is not larger than `most` bytes.
@@ -54,32 +51,42 @@ impl Roots {
     /// Lists a directory with at most `most` entries.
     ///
     /// # Errors
-    /// As [`Roots::open`] and [`Opened::list`].
+    /// As [`Roots::find`] and [`Opened::list`].
     pub fn list(&self, path: &Path, most: usize) -> Result<Vec<Entry>, FileError> {
-        self.open(path)?.list(most)
+        self.open_by(WAYS, path, Access::Browse)?.list(most)
     }
 
-    pub(crate) fn open_by(&self, ways: &[Way], path: &Path) -> Result<Opened, FileError> {
+    pub(crate) fn open_by(&self, ways: &[Way], path: &Path, access: Access) -> Result<Opened, FileError> {
+        match self.reach_by(ways, path) {
+            Ok(reached) if self.hold(&reached.path, access) => Opened::new(reached),
+            Ok(_) => Err(FileError::Outside),
+            Err(error) => Err(self.discreet(path, error)),
+        }
+    }
+
+    /// Opens whatever is at a path, within the roots or not: whoever asks has yet to look where it is.
+    pub(crate) fn reach_by(&self, ways: &[Way], path: &Path) -> Result<Reached, FileError> {
         // What a relative path leads to depends on where the host was started.
         if !path.is_absolute() {
             return Err(FileError::Outside);
         }
         for way in ways {
-            match way.reach(path) {
-                Ok(Some(reached)) if self.hold(&reached.path) => return Opened::new(reached),
-                Ok(Some(_)) => return Err(FileError::Outside),
-                Ok(None) => {}
-                // Whether there is something outside, and what, is nobody's business.
-                Err(_) if !self.name(path) => return Err(FileError::Outside),
-                Err(error) => return Err(error),
+            if let Some(reached) = way.reach(path)? {
+                return Ok(reached);
             }
         }
         Err(FileError::Outside)
     }
 
-    /// Whether a path without links lies within a root.
-    fn hold(&self, path: &Path) -> bool {
-        self.0.iter().filter_map(|root| root.real.as_deref()).any(|real| path.starts_with(real))
+    /// Whether there is something outside, and what, is nobody's business.
+    pub(crate) fn discreet(&self, path: &Path, error: FileError) -> FileError {
+        if self.name(path) { error } else { FileError::Outside }
+    }
+
+    /// Whether a path without links lies within a root that allows so much.
+    pub(crate) fn hold(&self, path: &Path, access: Access) -> bool {
+        let roots = self.0.iter().filter(|root| root.access >= access);
+        roots.filter_map(Root::path).any(|real| path.starts_with(real))
     }
 
     /// Whether a path looks as if it lay within a root. Decides what is said, never what is opened.
@@ -92,17 +99,9 @@ impl Roots {
                 component => folded.push(component),
             }
         }
-        let names = |root: &Root| {
-            folded.starts_with(&root.given) || root.real.as_ref().is_some_and(|real| folded.starts_with(real))
-        };
+        let names =
+            |root: &Root| folded.starts_with(&root.given) || root.path().is_some_and(|real| folded.starts_with(real));
         self.0.iter().any(names)
-    }
-}
-
-impl Root {
-    fn new(given: PathBuf) -> Self {
-        let real = given.is_absolute().then(|| fs_err::canonicalize(&given).ok()).flatten();
-        Self { real: real.filter(|real| real.is_dir()), given }
     }
 }
 

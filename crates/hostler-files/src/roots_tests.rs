@@ -59,7 +59,7 @@ fn word(answer: Result<Vec<u8>, FileError>) -> String {
 fn check(place: &Place, path: impl AsRef<Path>, expected: &str) {
     let path = place.dir.path().join(path);
     for way in WAYS {
-        let answer = place.roots.open_by(&[*way], &path).and_then(|opened| opened.read(64));
+        let answer = place.roots.open_by(&[*way], &path, Access::Read).and_then(|opened| opened.read(64));
         assert_eq!(word(answer), expected, "{} by {way:?}", path.display());
     }
     assert_eq!(word(place.roots.read(&path, 64)), expected, "{}", path.display());
@@ -239,7 +239,7 @@ fn what_was_opened_is_read_whatever_happens_to_its_path() {
     for way in WAYS {
         let path = place.at("one/moving");
         fs_err::write(&path, INSIDE).unwrap();
-        let opened = place.roots.open_by(&[*way], &path).unwrap();
+        let opened = place.roots.open_by(&[*way], &path, Access::Read).unwrap();
         fs_err::write(place.at("one/other"), OUTSIDE).unwrap();
         let (kept, other) = (place.at("one/kept"), place.at("one/other"));
         fs_err::rename(&path, &kept).unwrap();
@@ -270,7 +270,7 @@ fn a_file_that_is_written_to_meanwhile_has_changed() {
     for (what, change) in changes {
         for way in WAYS {
             fs_err::write(&path, INSIDE).unwrap();
-            let opened = place.roots.open_by(&[*way], &path).unwrap();
+            let opened = place.roots.open_by(&[*way], &path, Access::Read).unwrap();
             change(&path);
             assert_eq!(word(opened.read(64)), "Changed", "{what} by {way:?}");
         }
@@ -297,7 +297,7 @@ fn directories_are_listed_by_name_and_links_are_not_followed() {
     ];
     let expected = expected.map(|(name, kind)| Entry { name: name.into(), kind });
     for way in WAYS {
-        let entries = place.roots.open_by(&[*way], &place.at("one")).unwrap().list(6).unwrap();
+        let entries = place.roots.open_by(&[*way], &place.at("one"), Access::Read).unwrap().list(6).unwrap();
         assert_eq!(entries.split_last().unwrap(), (&Entry { name: odd.into(), kind: EntryKind::File }, &expected[..]));
     }
     assert!(matches!(place.roots.list(&place.at("one"), 5), Err(FileError::TooMany(5))));
@@ -321,7 +321,7 @@ fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
                 over.store(true, Ordering::Release);
             });
             while !over.load(Ordering::Acquire) {
-                match place.roots.open_by(&[*way], &path).and_then(|opened| opened.read(64)) {
+                match place.roots.open_by(&[*way], &path, Access::Read).and_then(|opened| opened.read(64)) {
                     Ok(contents) => {
                         assert_eq!(contents, INSIDE, "by {way:?}");
                         inside += 1;

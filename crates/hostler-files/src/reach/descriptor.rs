@@ -1,6 +1,7 @@
 //! Linux: a descriptor that only names a file has no effect on it, and `/proc` tells where it leads.
 
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
@@ -19,6 +20,16 @@ pub(super) fn reach(path: &Path) -> Result<Option<Reached>, FileError> {
 /// The same file once more, so that it can be read.
 pub(super) fn reopen(place: &OwnedFd) -> Result<OwnedFd, FileError> {
     Ok(rustix::fs::open(link(place), READ, Mode::empty())?)
+}
+
+/// Opens what is in a directory. `None` if the system cannot be told to stay on one file system.
+pub(super) fn beneath(directory: &impl AsFd, name: &OsStr, flags: OFlags) -> Option<Result<OwnedFd, FileError>> {
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+    match rustix::fs::openat2(directory, name, flags, Mode::empty(), within) {
+        Err(Errno::NOSYS | Errno::PERM) => None,
+        Err(Errno::XDEV) => Some(Err(FileError::Mounted)),
+        opened => Some(opened.map_err(FileError::from)),
+    }
 }
 
 fn open(path: &Path) -> Result<OwnedFd, Errno> {

@@ -1,8 +1,10 @@
 //! Any Unix: what was opened is within the roots if the very same file is found at a path without links.
 
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 
 use super::{Handle, READ, Reached};
 use crate::FileError;
@@ -16,6 +18,15 @@ pub(super) fn reach(path: &Path) -> Result<Reached, FileError> {
         return Err(FileError::Changed);
     }
     Ok(Reached { handle: Handle::Readable(readable), path })
+}
+
+/// Opens what is in a directory, if it is on the same device.
+pub(super) fn beneath(directory: &impl AsFd, name: &OsStr, flags: OFlags) -> Result<OwnedFd, FileError> {
+    let opened = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+    if rustix::fs::fstat(&opened)?.st_dev != rustix::fs::fstat(directory)?.st_dev {
+        return Err(FileError::Mounted);
+    }
+    Ok(opened)
 }
 
 fn resolved(path: &Path) -> Result<PathBuf, FileError> {

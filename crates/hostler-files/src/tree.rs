@@ -1,0 +1,145 @@
+//! Whole trees: copied and removed by handles from the top down, links never followed, other file systems never entered.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::reach::{Handle, READ, Reached};
+use crate::{EntryKind, FileError, FileKind, Opened};
+
+/// The most that one tree may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeLimits {
+    /// How many files, directories and links it may have.
+    pub entries: usize,
+    /// How many bytes its files may have together.
+    pub bytes: u64,
+    /// How deep it may be: every directory on the way is open.
+    pub depth: usize,
+}
+
+impl Default for TreeLimits {
+    fn default() -> Self {
+        Self { entries: 200_000, bytes: 4 << 30, depth: 128 }
+    }
+}
+
+/// What is left of the limits.
+struct Budget {
+    limits: TreeLimits,
+    entries: usize,
+    bytes: u64,
+}
+
+impl Budget {
+    fn new(limits: &TreeLimits) -> Self {
+        Self { limits: *limits, entries: limits.entries, bytes: limits.bytes }
+    }
+
+    /// One more entry, so deep.
+    fn entry(&mut self, depth: usize) -> Result<(), FileError> {
+        if depth >= self.limits.depth {
+            return Err(FileError::TooDeep(self.limits.depth));
+        }
+        self.entries = self.entries.checked_sub(1).ok_or(FileError::TooMany(self.limits.entries))?;
+        Ok(())
+    }
+}
+
+/// Copies what a directory holds into one that is empty.
+pub(crate) fn copy(from: Handle, into: &OwnedFd, limits: &TreeLimits) -> Result<(), FileError> {
+    copy_within(from, into, &mut Budget::new(limits), 0).map_err(|error| match error {
+        // What was left is of no use to anybody who reads it.
+        FileError::TooMany(_) => FileError::TooMany(limits.entries),
+        FileError::TooLarge(_) => FileError::TooLarge(limits.bytes),
+        error => error,
+    })
+}
+
+fn copy_within(from: Handle, into: &OwnedFd, budget: &mut Budget, depth: usize) -> Result<(), FileError> {
+    let directory = from.again()?;
+    for entry in from.list(budget.entries)? {
+        budget.entry(depth)?;
+        let open = || Opened::new(Reached { handle: directory.child(&entry.name)?, path: PathBuf::new() });
+        match entry.kind {
+            EntryKind::File => {
+                let file = open()?;
+                let mode = permissions(file.stat().st_mode);
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let copy = File::from(rustix::fs::openat(into, &entry.name, flags, Mode::RUSR | Mode::WUSR)?);
+                budget.bytes -= copy_file(file, &copy, budget.bytes)?;
+                rustix::fs::fchmod(&copy, mode)?;
+            }
+            EntryKind::Directory => {
+                let child = open()?;
+                let mode = permissions(child.stat().st_mode);
+                rustix::fs::mkdirat(into, &entry.name, Mode::RWXU)?;
+                let copy = directory_in(into, &entry.name)?;
+                copy_within(child.into_handle(), &copy, budget, depth + 1)?;
+                rustix::fs::fchmod(&copy, mode)?;
+            }
+            EntryKind::Link => {
+                let target = rustix::fs::readlinkat(&directory, &entry.name, Vec::new())?;
+                rustix::fs::symlinkat(target, into, &entry.name)?;
+            }
+            EntryKind::Special => return Err(FileError::Special),
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file of at most so many bytes, and says how many there were.
+pub(crate) fn copy_file(from: Opened, mut into: &File, most: u64) -> Result<u64, FileError> {
+    if from.found().kind != FileKind::File {
+        return Err(FileError::Changed);
+    }
+    let from = File::from(from.into_handle().readable()?);
+    let copied = io::copy(&mut (&from).take(most), &mut into)?;
+    // There is a byte more.
+    if (&from).take(1).read(&mut [0])? > 0 {
+        return Err(FileError::TooLarge(most));
+    }
+    Ok(copied)
+}
+
+/// How deep a tree may be that is removed.
+const DEEPEST: usize = 512;
+
+/// Removes what a directory holds under a name, with everything below it.
+pub(crate) fn remove(directory: impl AsFd, name: &OsStr) -> Result<(), FileError> {
+    remove_within(&directory, name, 0)
+}
+
+fn remove_within(directory: &impl AsFd, name: &OsStr, depth: usize) -> Result<(), FileError> {
+    if depth >= DEEPEST {
+        return Err(FileError::TooDeep(DEEPEST));
+    }
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return Ok(rustix::fs::unlinkat(directory, name, AtFlags::empty())?);
+    }
+    let child = Handle::directory(directory, name)?;
+    for entry in child.again()?.list(usize::MAX)? {
+        match remove_within(&child, &entry.name, depth + 1) {
+            // Somebody else removes it too.
+            Err(FileError::NotFound) => {}
+            removed => removed?,
+        }
+    }
+    Ok(rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR)?)
+}
+
+/// Opens a directory that was just made.
+fn directory_in(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(directory, name, READ | OFlags::DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+}
+
+/// What a copy is allowed to whom: never to run as somebody else.
+pub(crate) fn permissions(mode: rustix::fs::RawMode) -> Mode {
+    Mode::from_raw_mode(mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO)
+}

@@ -1,0 +1,160 @@
+//! `file:` URIs. Read by ourselves: what other readers forgive (a backslash, a line's end, a drive) is another file's name
+//! to the system.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use url::Url;
+
+use crate::FileError;
+
+/// The longest URI that is looked at: a path of the longest kind, all of it encoded.
+const LONGEST: usize = 3 * 4096;
+
+/// The absolute path that a `file:` URI of this machine names.
+///
+/// # Errors
+/// If it is no such URI, or names something that no file can be called.
+pub fn path_of(uri: &str) -> Result<PathBuf, FileError> {
+    let (scheme, rest) = uri.split_once(':').ok_or(FileError::Name("a resource is named by a URI"))?;
+    if !scheme.eq_ignore_ascii_case("file") {
+        return Err(FileError::Name("this host knows the files of its own machine, as file:///path"));
+    }
+    if uri.len() > LONGEST {
+        return Err(FileError::Name("the URI is too long for a path"));
+    }
+    if rest.contains(['?', '#']) {
+        return Err(FileError::Name("a file URI has neither a query nor a fragment; encode the character"));
+    }
+    if rest.chars().any(|c| c.is_control() || matches!(c, ' ' | '\\')) {
+        return Err(FileError::Name("the URI holds a character that has to be encoded"));
+    }
+    let path = match rest.strip_prefix("//") {
+        None => rest,
+        Some(rest) => {
+            let slash = rest.find('/').ok_or(FileError::Name("the URI has no path"))?;
+            let (host, path) = rest.split_at(slash);
+            if !(host.is_empty() || host.eq_ignore_ascii_case("localhost")) {
+                return Err(FileError::Name("the URI names another machine"));
+            }
+            path
+        }
+    };
+    if !path.starts_with('/') {
+        return Err(FileError::Name("the URI's path is not absolute"));
+    }
+    Ok(PathBuf::from(OsString::from_vec(decoded(path)?)))
+}
+
+/// The bytes that a path stands for.
+fn decoded(path: &str) -> Result<Vec<u8>, FileError> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut letters = path.bytes();
+    while let Some(letter) = letters.next() {
+        if letter != b'%' {
+            bytes.push(letter);
+            continue;
+        }
+        let mut digit = || letters.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err(FileError::Name("a percent sign is followed by two digits"));
+        };
+        match u8::try_from(high * 16 + low) {
+            Ok(0) => return Err(FileError::Name("no file's name holds a zero byte")),
+            Ok(b'/') => return Err(FileError::Name("no file's name holds a slash")),
+            Ok(byte) => bytes.push(byte),
+            Err(_) => return Err(FileError::Name("a percent sign is followed by two digits")),
+        }
+    }
+    Ok(bytes)
+}
+
+/// The URI of an absolute path.
+///
+/// # Errors
+/// If the path is not absolute.
+pub fn uri_of(path: &Path) -> Result<String, FileError> {
+    Url::from_file_path(path).map(String::from).map_err(|()| FileError::Name("the path is not absolute"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn uris_of_this_machine_name_paths() {
+        let long = format!("/{}", "x".repeat(300));
+        for (uri, path) in [
+            ("file:///a/b", &b"/a/b"[..]),
+            ("FILE:///a", b"/a"),
+            ("file://localhost/a", b"/a"),
+            ("file://LocalHost/a", b"/a"),
+            ("file:/a", b"/a"),
+            ("file:///", b"/"),
+            ("file:///a%20b%3f%23", b"/a b?#"),
+            ("file:///%C3%BC", "/ü".as_bytes()),
+            ("file:///ü", "/ü".as_bytes()),
+            ("file:///%ff%FE", b"/\xff\xfe"),
+            ("file:///a%5cb", b"/a\\b"),
+            ("file:///a%0Ab", b"/a\nb"),
+            ("file:///C:/x", b"/C:/x"),
+            ("file:///a./b../", b"/a./b../"),
+            // Encoded twice: decoded once.
+            ("file:///%252e%252e/x", b"/%2e%2e/x"),
+            // What dots mean is for the system to say.
+            ("file:///a/../b", b"/a/../b"),
+            ("file:///a/%2e%2E/b", b"/a/../b"),
+            ("file:////a", b"//a"),
+            (&format!("file://{long}"), long.as_bytes()),
+        ] {
+            assert_eq!(path_of(uri).unwrap().as_os_str().as_bytes(), path, "{uri}");
+        }
+    }
+
+    #[test]
+    fn other_uris_name_nothing() {
+        for uri in [
+            "",
+            "/etc/passwd",
+            "file",
+            "file:",
+            "file:a",
+            "file://",
+            "file://host/a",
+            "file://127.0.0.1/a",
+            "file://localhost.example/a",
+            "file://user@/a",
+            "file:///a?b",
+            "file:///a#b",
+            "file:///a b",
+            "file:///a\\b",
+            "file:///a\nb",
+            "file:///a\0",
+            "file:///a%00b",
+            "file:///a%2fb",
+            "file:///a%2Fb",
+            "file:///a%",
+            "file:///a%4",
+            "file:///a%zz",
+            "file:///%é0",
+            "http://localhost/a",
+            "vscode-remote:///a",
+            "ahp-content:/x",
+        ] {
+            assert!(matches!(path_of(uri), Err(FileError::Name(_))), "{uri:?}");
+        }
+        assert!(path_of(&format!("file:///{}", "x".repeat(LONGEST))).is_err());
+    }
+
+    #[test]
+    fn every_path_comes_back_from_its_uri() {
+        for path in [&b"/a b/c?d#e%41\\f"[..], b"/\xff\n\xfe", "/ü/日本".as_bytes(), b"/C:/x", b"/"] {
+            let path = Path::new(std::ffi::OsStr::from_bytes(path));
+            assert_eq!(path_of(&uri_of(path).unwrap()).unwrap(), path);
+        }
+        assert!(uri_of(Path::new("relative")).is_err());
+    }
+}

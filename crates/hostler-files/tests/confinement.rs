@@ -1,0 +1,358 @@
+//! Ways out that people have tried elsewhere, each tried with all that can be asked for: nothing outside is told, read or
+//! changed, and nothing is left behind.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{OUTSIDE, Place, pipe};
+use hostler_files::{FileError, TreeLimits, Write, WriteMode, path_of};
+use rustix::fs::{CWD, RenameFlags};
+
+/// A way out: its name, what is prepared, and the path that is asked for then.
+type Trick = (&'static str, fn(&Place), &'static str);
+
+const TRICKS: &[Trick] = &[
+    ("the path itself", |_| {}, "secret/file"),
+    ("a directory outside", |_| {}, "secret"),
+    ("something new outside", |_| {}, "secret/new"),
+    ("beside the roots", |_| {}, "new"),
+    ("above the roots", |_| {}, ""),
+    ("a name that begins like a root", |place| fs_err::write(place.at("one-more"), OUTSIDE).unwrap(), "one-more"),
+    ("dots", |_| {}, "one/../secret/file"),
+    ("many dots", |_| {}, "one/../../../../../../../../../../etc/passwd"),
+    ("dots in the middle", |_| {}, "one/sub/../../secret/file"),
+    ("dots over something missing", |_| {}, "one/missing/../../secret/file"),
+    ("dots over a file", |_| {}, "one/file/../../secret/file"),
+    ("slashes and dots", |_| {}, "one//.//..//secret///file"),
+    ("a link to a file", |place| place.link(place.at("secret/file"), "one/x"), "one/x"),
+    ("a relative link to a file", |place| place.link("../secret/file", "one/x"), "one/x"),
+    ("a link to a directory", |place| place.link(place.at("secret"), "one/x"), "one/x/file"),
+    ("something new over a link", |place| place.link(place.at("secret"), "one/x"), "one/x/new"),
+    ("a directory over a link", |place| place.link(place.at("secret"), "one/x"), "one/x/deep/../file"),
+    ("a link to what is not there yet", |place| place.link(place.at("secret/new"), "one/x"), "one/x"),
+    (
+        "a link to a link",
+        |place| {
+            place.link(place.at("secret/file"), "one/y");
+            place.link("y", "one/x");
+        },
+        "one/x",
+    ),
+    (
+        "a link over another root",
+        |place| {
+            place.link(place.at("secret"), "two/y");
+            place.link("../two/y", "one/x");
+        },
+        "one/x/file",
+    ),
+    ("a link upwards", |place| place.link("..", "one/x"), "one/x/secret/file"),
+    ("a link to the top", |place| place.link("/", "one/x"), "one/x/etc/passwd"),
+    (
+        "a link back and out again",
+        |place| {
+            place.link(place.at("one"), "secret/back");
+            place.link(place.at("secret"), "one/x");
+        },
+        "one/x/back/../secret/file",
+    ),
+    ("the host's environment", |place| place.link("/proc/self/environ", "one/x"), "one/x"),
+    ("the host's directory", |place| place.link("/proc/self/cwd", "one/x"), "one/x/Cargo.toml"),
+    ("the top, by the host", |place| place.link("/proc/self/root", "one/x"), "one/x/etc/passwd"),
+    ("the host's descriptors", |place| place.link("/proc/self/fd/0", "one/x"), "one/x"),
+    ("a directory by the host's thread", |_| {}, "/proc/thread-self/root/etc/passwd"),
+    ("the host's memory", |_| {}, "/proc/self/mem"),
+    ("a device", |_| {}, "/dev/zero"),
+    ("a device by a link", |place| place.link("/dev/zero", "one/x"), "one/x"),
+    ("a full device by a link", |place| place.link("/dev/full", "one/x"), "one/x"),
+    ("a terminal by a link", |place| place.link("/dev/tty", "one/x"), "one/x"),
+    ("the standard input", |place| place.link("/dev/stdin", "one/x"), "one/x"),
+    ("the system's settings", |place| place.link("/sys/kernel", "one/x"), "one/x/mm"),
+    ("a pipe", |place| pipe(&place.at("one/x")), "one/x"),
+    (
+        "a pipe by a link",
+        |place| {
+            pipe(&place.at("one/y"));
+            place.link("y", "one/x");
+        },
+        "one/x",
+    ),
+    ("a socket", |place| drop(std::os::unix::net::UnixListener::bind(place.at("one/x")).unwrap()), "one/x"),
+    ("a circle", |place| place.link("x", "one/x"), "one/x"),
+    (
+        "a circle of two",
+        |place| {
+            place.link("y", "one/x");
+            place.link("x", "one/y");
+        },
+        "one/x/file",
+    ),
+    ("a zero byte", |_| {}, "one/file\0/../../secret/file"),
+    ("a zero byte at the end", |_| {}, "one/missing\0"),
+    ("another case", |_| {}, "ONE/file"),
+    ("a dot behind a root's name", |_| {}, "one./file"),
+    ("a space behind a root's name", |_| {}, "one /file"),
+    ("a home directory", |_| {}, "~/file"),
+    ("a name that is too long", |_| {}, LONG),
+    ("a root that is gone", |place| fs_err::rename(place.at("one"), place.at("gone")).unwrap(), "gone/file"),
+    (
+        "a root that became a link",
+        |place| {
+            fs_err::rename(place.at("one"), place.at("gone")).unwrap();
+            place.link(place.at("secret"), "one");
+        },
+        "one/file",
+    ),
+    (
+        "a directory above a root that became a link",
+        |place| {
+            fs_err::create_dir_all(place.at("other/one")).unwrap();
+            fs_err::rename(place.at("one"), place.at("gone")).unwrap();
+            place.link("other/one", "one");
+        },
+        "one/new",
+    ),
+];
+
+const LONG: &str = concat!(
+    "one/0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    "0123456789012345678901234567890123456789012345678901234567890123456789/file"
+);
+
+#[test]
+fn no_trick_leads_out() {
+    for (trick, prepare, path) in TRICKS {
+        let place = Place::new();
+        prepare(&place);
+        let path = place.at(path);
+        let before = place.picture();
+        for (what, answer) in everything(&place, &path) {
+            assert!(answer.is_err(), "{trick}: {what}");
+        }
+        assert_eq!(place.picture(), before, "{trick}");
+    }
+    assert!(TRICKS.len() >= 40);
+}
+
+/// All that can be asked for that reads or changes what a path leads to.
+fn everything(place: &Place, path: &Path) -> Vec<(&'static str, Result<(), FileError>)> {
+    let (roots, files, limits) = (&place.roots, &place.files, TreeLimits::default());
+    let new = Write { data: b"new", ..Write::default() };
+    let mut answers = vec![
+        ("read", roots.read(path, 1 << 20).map(drop)),
+        ("write", files.write(roots, path, new, 1 << 20)),
+        ("append", files.write(roots, path, Write { mode: WriteMode::Append, ..new }, 1 << 20)),
+        ("copy from", files.copy(roots, path, &place.at("two/copy"), false, &limits)),
+        ("copy into", files.copy(roots, &place.at("two"), &path.join("below"), false, &limits)),
+        ("move into", files.rename(roots, &place.at("two/file"), &path.join("below"), false, &limits)),
+        ("make below", files.make_directory(roots, &path.join("below"))),
+        ("list", roots.list(path, 1 << 20).map(drop)),
+        ("resolve", roots.resolve(path, true).map(drop)),
+        ("remove below", files.remove(roots, &path.join("file"), true)),
+    ];
+    // A link, and only it, may be created over, moved and removed itself, if it lies within.
+    if !std::fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink()) {
+        answers.extend([
+            ("create", files.write(roots, path, Write { create_only: true, ..new }, 1 << 20)),
+            ("make", files.make_directory(roots, path)),
+            ("move from", files.rename(roots, path, &place.at("two/moved"), false, &limits)),
+            ("remove", files.remove(roots, path, true)),
+        ]);
+    }
+    answers
+}
+
+#[test]
+fn no_trick_in_a_uri_leads_out() {
+    let place = Place::new();
+    let base = place.dir.path().to_str().unwrap();
+    for uri in [
+        format!("file://{base}/one/../secret/file"),
+        format!("file://{base}/one/%2e%2e/secret/file"),
+        format!("file://{base}/one/%2E./secret/file"),
+        format!("file://{base}/one/..%2fsecret%2ffile"),
+        format!("file://{base}/one%2f..%2fsecret/file"),
+        format!("file://{base}/one/..%5csecret%5cfile"),
+        format!("file://{base}/one/%252e%252e/secret/file"),
+        format!("file://{base}/one/%c0%ae%c0%ae/secret/file"),
+        format!("file://{base}/one/%c0%af../secret/file"),
+        format!("file://{base}/one/file%00/../../secret/file"),
+        format!("file://{base}/secret/file%00{base}/one/file"),
+        format!("file://{base}/one/;/../../secret/file"),
+        format!("file://other{base}/secret/file"),
+        format!("file://localhost{base}/secret/file"),
+        format!("FILE:{base}/secret/file"),
+        format!("file:///{base}/secret/file"),
+        format!("file://{base}/secret/file?{base}/one/file"),
+        format!("file://{base}/secret/file#{base}/one/file"),
+        format!("file://{base}/one/file?/../../secret/file"),
+        "file:///proc/self/environ".to_owned(),
+    ] {
+        match path_of(&uri) {
+            Ok(path) => assert!(place.roots.read(&path, 1 << 20).is_err(), "{uri}"),
+            Err(error) => assert!(matches!(error, FileError::Name(_)), "{uri}"),
+        }
+    }
+    let inside = path_of(&format!("file://LOCALHOST{base}/%6f%6E%65/./file")).unwrap();
+    assert_eq!(place.roots.read(&inside, 64).unwrap(), common::INSIDE);
+}
+
+#[test]
+fn names_that_are_no_text_stay_what_they_are() {
+    let place = Place::new();
+    for name in [&b"one/\xff\xfe"[..], b"one/new\nline", b"one/-rf", b"one/\xc0\xae", b"one/...", b"one/ ", b"one/\\"] {
+        let name = OsStr::from_bytes(name);
+        place.put(name, "new").unwrap();
+        assert_eq!(place.read(name).unwrap(), "new");
+        place.remove(name, false).unwrap();
+        assert!(!place.at(name).exists());
+    }
+}
+
+#[test]
+fn names_that_look_like_ways_out_are_names() {
+    let place = Place::new();
+    let before = outside(&place);
+    for name in ["one/..\\..\\secret\\file", "one/%2e%2e/secret/file", "one/\u{ff0e}\u{ff0e}/secret/file"] {
+        assert!(matches!(place.read(name), Err(FileError::NotFound)), "{name}");
+        place.mkdir(name).unwrap();
+        place.put(format!("{name}/file"), "new").unwrap();
+        assert_eq!(place.text(&format!("{name}/file")), "new");
+    }
+    assert_eq!(outside(&place), before);
+}
+
+#[test]
+fn a_hard_link_within_a_root_is_a_file_of_that_root() {
+    let place = Place::new();
+    fs_err::hard_link(place.at("secret/file"), place.at("one/hard")).unwrap();
+    assert_eq!(place.read("one/hard").unwrap(), "outside");
+    place.put("one/hard", "new").unwrap();
+    assert_eq!((place.text("one/hard").as_str(), place.text("secret/file").as_str()), ("new", "outside"));
+}
+
+#[test]
+fn files_that_are_too_large_are_not_read() {
+    let place = Place::new();
+    let huge = std::fs::File::create(place.at("one/huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    assert!(matches!(place.read("one/huge"), Err(FileError::TooLarge(64))));
+    assert!(matches!(place.write("one/huge", Write { position: 9, ..Write::default() }), Err(FileError::TooLarge(64))));
+    let limits = TreeLimits { bytes: 1 << 10, ..TreeLimits::default() };
+    for (from, to) in [("one/huge", "two/huge"), ("one", "two/one")] {
+        let answer = place.files.copy(&place.roots, &place.at(from), &place.at(to), false, &limits);
+        assert!(matches!(answer, Err(FileError::TooLarge(1024))), "{from}");
+    }
+    assert_eq!(place.roots.list(&place.at("two"), 9).unwrap().len(), 1, "nothing was left behind");
+}
+
+/// How often something is put in another's place meanwhile.
+const SWAPS: usize = 3_000;
+
+/// Swaps all the time, and acts meanwhile.
+fn race(swap: impl Fn(usize) + Sync, act: impl Fn(usize)) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            (0..SWAPS).for_each(&swap);
+            over.store(true, Ordering::Release);
+        });
+        for round in 0.. {
+            act(round);
+            if over.load(Ordering::Acquire) {
+                break;
+            }
+        }
+    });
+}
+
+fn exchange(one: &Path, other: &Path) {
+    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+}
+
+/// What lies outside, which nobody may change.
+fn outside(place: &Place) -> Vec<(PathBuf, String)> {
+    let secret = place.at("secret");
+    place.picture().into_iter().filter(|(path, _)| path.starts_with(&secret)).collect()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_directory_that_is_swapped_for_a_link_is_never_written_through() {
+    let place = Place::new();
+    place.link(place.at("secret"), "one/other");
+    let before = outside(&place);
+    let (mut done, mut refused) = (0_usize, 0_usize);
+    let counts = std::sync::Mutex::new((&mut done, &mut refused));
+    race(
+        |_| exchange(&place.at("one/sub"), &place.at("one/other")),
+        |round| {
+            let answers = [
+                place.put("one/sub/file", "new"),
+                place.write(format!("one/sub/new-{round}"), Write { create_only: true, ..Write::default() }),
+                place.mkdir(format!("one/sub/made-{round}/deep")),
+                place.copy("two/file", "one/sub/copy", false),
+                place.rename("one/sub/copy", "one/sub/moved", false),
+                place.remove("one/sub/moved", false),
+                place.remove("one/sub/deep", true),
+            ];
+            let mut counts = counts.lock().unwrap();
+            for answer in answers {
+                *(if answer.is_ok() { &mut *counts.0 } else { &mut *counts.1 }) += 1;
+            }
+        },
+    );
+    assert!(done > 0 && refused > 0, "both were met: {done}, {refused}");
+    assert_eq!(outside(&place), before);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_is_swapped_for_a_link_is_never_written_through() {
+    let place = Place::new();
+    place.link(place.at("secret/file"), "one/other");
+    let before = outside(&place);
+    race(
+        |_| {
+            // The file may be on its way.
+            let _ =
+                rustix::fs::renameat_with(CWD, place.at("one/file"), CWD, place.at("one/other"), RenameFlags::EXCHANGE);
+        },
+        |round| {
+            let _ = place.put("one/file", "new");
+            let _ = place.write("one/file", Write { data: b"x", mode: WriteMode::Append, ..Write::default() });
+            if round % 3 == 0 {
+                let _ = place.put("one/other", "new");
+            }
+        },
+    );
+    assert_eq!(outside(&place), before);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_tree_whose_directories_are_swapped_for_links_takes_nothing_along() {
+    let place = Place::new();
+    place.mkdir("one/tree/sub").unwrap();
+    place.link(place.at("secret"), "one/tree/other");
+    let before = outside(&place);
+    race(
+        |_| exchange(&place.at("one/tree/sub"), &place.at("one/tree/other")),
+        |_| {
+            if place.copy("one/tree", "two/tree", false).is_ok() {
+                for (path, told) in place.picture() {
+                    assert!(told != "outside" || path.starts_with(place.at("secret")), "{}", path.display());
+                }
+            }
+        },
+    );
+    // The link or the directory, whichever has the name: never what the link leads to.
+    place.remove("one/tree", true).unwrap();
+    assert_eq!(outside(&place), before);
+}

@@ -1,6 +1,5 @@
 //! Directories and whole trees: made, copied, moved, removed.
 
-use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
@@ -9,7 +8,8 @@ use rustix::io::Errno;
 
 use crate::fresh::{self, Fresh};
 use crate::place::Place;
-use crate::reach::{Handle, Reached, WAYS};
+use crate::reach::Handle;
+use crate::roots::existing;
 use crate::tree::{self, TreeLimits};
 use crate::write::{PRIVATE, finish};
 use crate::{Access, FileError, FileKind, Files, Opened, Roots};
@@ -60,11 +60,13 @@ impl Files {
         limits: &TreeLimits,
     ) -> Result<(), FileError> {
         let source = roots.open(from)?;
+        roots.whole(&source.found().path)?;
         let target = roots.place_within(to, Access::Write)?;
         if apart(&source.found().path, &target.path())? == Apart::Same {
             return if keep { Err(FileError::AlreadyExists) } else { Ok(()) };
         }
         let _alone = self.locks.lock(&[&target])?;
+        roots.whole(&target.path())?;
         let old = replaceable(&target, keep)?;
         let fresh = duplicate(source, &target, old.as_ref(), limits)?;
         if keep { fresh.create(&target) } else { fresh.replace(&target) }
@@ -89,7 +91,9 @@ impl Files {
         if apart(&source.path(), &target.path())? == Apart::Same {
             return if keep { Err(FileError::AlreadyExists) } else { Ok(()) };
         }
+        roots.whole(&source.path())?;
         let _alone = self.locks.lock(&[&source, &target])?;
+        roots.whole(&target.path())?;
         let old = replaceable(&target, keep)?;
         let directory = source.directory.handle.as_fd();
         if old.is_some_and(|old| (old.st_dev, old.st_ino) == (stat.st_dev, stat.st_ino)) {
@@ -120,6 +124,7 @@ impl Files {
     /// If there is nothing, or it may not be removed.
     pub fn remove(&self, roots: &Roots, path: &Path, recursive: bool) -> Result<(), FileError> {
         let place = roots.place_within(trimmed(path), Access::Write)?;
+        roots.whole(&place.path())?;
         let _alone = self.locks.lock(&[&place])?;
         let stat = place.stat()?.ok_or(FileError::NotFound)?;
         ordinary(&stat)?;
@@ -185,23 +190,6 @@ fn apart(one: &Path, other: &Path) -> Result<Apart, FileError> {
         (true, true) => Ok(Apart::Same),
         (false, false) => Ok(Apart::Yes),
         _ => Err(FileError::Nested),
-    }
-}
-
-/// The deepest directory on the way to a path that is there, and the names that are missing below it.
-fn existing<'a>(roots: &Roots, path: &'a Path) -> Result<(Reached, Vec<&'a OsStr>), FileError> {
-    let (mut there, mut missing) = (path, Vec::new());
-    loop {
-        match roots.reach_by(WAYS, there) {
-            Ok(reached) => {
-                missing.reverse();
-                return Ok((reached, missing));
-            }
-            Err(FileError::NotFound) => {}
-            Err(error) => return Err(error),
-        }
-        missing.push(there.file_name().ok_or(FileError::NotFound)?);
-        there = there.parent().ok_or(FileError::NotFound)?;
     }
 }
 

@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use crate::reach::{Reached, WAYS, Way};
@@ -5,11 +6,15 @@ use crate::{Access, Entry, FileError, Found, Opened, Root};
 
 /// Directories that were granted.
 #[derive(Debug, Clone, Default)]
-pub struct Roots(Vec<Root>);
+pub struct Roots {
+    roots: Vec<Root>,
+    /// What is in no root, wherever it lies.
+    except: Vec<PathBuf>,
+}
 
 impl FromIterator<Root> for Roots {
     fn from_iter<T: IntoIterator<Item = Root>>(roots: T) -> Self {
-        Self(roots.into_iter().collect())
+        Self { roots: roots.into_iter().collect(), except: Vec::new() }
     }
 }
 
@@ -19,9 +24,24 @@ impl Roots {
         directories.into_iter().map(|given| Root::directory(given, Access::Read)).collect()
     }
 
+    /// Takes a directory out of whatever root it lies in. It is named without links.
+    #[must_use]
+    pub fn except(mut self, directory: PathBuf) -> Self {
+        self.except.push(directory);
+        self
+    }
+
+    /// Whether so much is allowed at an absolute path, be there something or not.
+    pub fn allow(&self, path: &Path, access: Access) -> bool {
+        existing(self, path).is_ok_and(|(top, missing)| {
+            let whole = missing.iter().fold(top.path, |path, name| path.join(name));
+            self.hold(&whole, access)
+        })
+    }
+
     /// The granted directories, by the names that they were granted by.
     pub fn directories(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().map(|root| root.given.as_path())
+        self.roots.iter().map(|root| root.given.as_path())
     }
 
     /// Opens what is at an absolute path.
@@ -85,8 +105,15 @@ impl Roots {
 
     /// Whether a path without links lies within a root that allows so much.
     pub(crate) fn hold(&self, path: &Path, access: Access) -> bool {
-        let roots = self.0.iter().filter(|root| root.access >= access);
-        roots.filter_map(Root::path).any(|real| path.starts_with(real))
+        let roots = self.roots.iter().filter(|root| root.access >= access);
+        let held = roots.filter_map(Root::path).any(|real| path.starts_with(real));
+        held && !self.except.iter().any(|except| path.starts_with(except))
+    }
+
+    /// A whole tree can be taken only if everything in it can.
+    pub(crate) fn whole(&self, tree: &Path) -> Result<(), FileError> {
+        let holed = self.except.iter().any(|except| except.starts_with(tree));
+        if holed { Err(FileError::Outside) } else { Ok(()) }
     }
 
     /// Whether a path looks as if it lay within a root. Decides what is said, never what is opened.
@@ -101,7 +128,24 @@ impl Roots {
         }
         let names =
             |root: &Root| folded.starts_with(&root.given) || root.path().is_some_and(|real| folded.starts_with(real));
-        self.0.iter().any(names)
+        self.roots.iter().any(names)
+    }
+}
+
+/// The deepest directory on the way to a path that is there, and the names that are missing below it.
+pub(crate) fn existing<'a>(roots: &Roots, path: &'a Path) -> Result<(Reached, Vec<&'a OsStr>), FileError> {
+    let (mut there, mut missing) = (path, Vec::new());
+    loop {
+        match roots.reach_by(WAYS, there) {
+            Ok(reached) => {
+                missing.reverse();
+                return Ok((reached, missing));
+            }
+            Err(FileError::NotFound) => {}
+            Err(error) => return Err(error),
+        }
+        missing.push(there.file_name().ok_or(FileError::NotFound)?);
+        there = there.parent().ok_or(FileError::NotFound)?;
     }
 }
 

@@ -306,18 +306,23 @@ fn directories_are_listed_by_name_and_links_are_not_followed() {
     assert!(place.roots.list(&place.at("two"), 1).is_ok());
 }
 
-/// How often something is put in another's place while it is read.
-const SWAPS: usize = 10_000;
+/// How often something is put in another's place while it is read: so often, and until both sides were met.
+const SWAPS: std::ops::Range<usize> = 10_000..1_000_000;
 
 /// Swaps all the time, and reads meanwhile: there may be any answer but the contents of what lies outside.
 fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
     let path = place.at(path);
     for way in WAYS {
-        let over = AtomicBool::new(false);
+        let (over, both) = (AtomicBool::new(false), AtomicBool::new(false));
         let (mut inside, mut refused) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                (0..SWAPS).for_each(&mut swap);
+                for round in 0..SWAPS.end {
+                    swap(round);
+                    if round >= SWAPS.start && both.load(Ordering::Acquire) {
+                        break;
+                    }
+                }
                 over.store(true, Ordering::Release);
             });
             while !over.load(Ordering::Acquire) {
@@ -328,6 +333,7 @@ fn race(place: &Place, path: &str, mut swap: impl FnMut(usize) + Send) {
                     }
                     Err(_) => refused += 1,
                 }
+                both.store(inside > 0 && refused > 0, Ordering::Release);
             }
         });
         assert!(inside > 0 && refused > 0, "both were met: {inside}, {refused} by {way:?}");

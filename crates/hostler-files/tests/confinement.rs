@@ -6,12 +6,10 @@ mod common;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
 use common::{OUTSIDE, Place, pipe};
-use hostler_files::{FileError, TreeLimits, Write, WriteMode, path_of};
-use rustix::fs::{CWD, RenameFlags};
+use hostler_files::{Access, FileError, TreeLimits, Write, WriteMode, path_of};
 
 /// A way out: its name, what is prepared, and the path that is asked for then.
 type Trick = (&'static str, fn(&Place), &'static str);
@@ -218,14 +216,14 @@ fn names_that_are_no_text_stay_what_they_are() {
 #[test]
 fn names_that_look_like_ways_out_are_names() {
     let place = Place::new();
-    let before = outside(&place);
+    let before = place.outside();
     for name in ["one/..\\..\\secret\\file", "one/%2e%2e/secret/file", "one/\u{ff0e}\u{ff0e}/secret/file"] {
         assert!(matches!(place.read(name), Err(FileError::NotFound)), "{name}");
         place.mkdir(name).unwrap();
         place.put(format!("{name}/file"), "new").unwrap();
         assert_eq!(place.text(&format!("{name}/file")), "new");
     }
-    assert_eq!(outside(&place), before);
+    assert_eq!(place.outside(), before);
 }
 
 #[test]
@@ -235,6 +233,51 @@ fn a_hard_link_within_a_root_is_a_file_of_that_root() {
     assert_eq!(place.read("one/hard").unwrap(), "outside");
     place.put("one/hard", "new").unwrap();
     assert_eq!((place.text("one/hard").as_str(), place.text("secret/file").as_str()), ("new", "outside"));
+}
+
+#[test]
+fn what_is_taken_out_of_a_root_is_in_none() {
+    let place = Place::new();
+    place.mkdir("one/house/state").unwrap();
+    place.put("one/house/state/key", "secret").unwrap();
+    place.put("one/house/other", "inside").unwrap();
+    place.link("house/state", "one/link");
+    let roots = place.roots.clone().except(fs_err::canonicalize(place.at("one/house/state")).unwrap());
+    let place = Place { roots, ..place };
+    let before = place.picture();
+    for path in ["one/house/state", "one/house/state/key", "one/house/state/new", "one/link/key"] {
+        for (what, answer) in everything(&place, &place.at(path)) {
+            assert!(answer.is_err(), "{path}: {what}");
+        }
+        assert!(!place.roots.allow(&place.at(path), Access::Browse), "{path}");
+    }
+    // Nor is it taken along with what it lies in, or put away.
+    for (from, to) in [("one/house", "two/house"), ("two/file", "one/house"), ("two/file", "one/house/state")] {
+        assert!(matches!(place.copy(from, to, false), Err(FileError::Outside)), "{from} {to}");
+        assert!(matches!(place.rename(from, to, false), Err(FileError::Outside)), "{from} {to}");
+    }
+    assert!(matches!(place.remove("one/house", true), Err(FileError::Outside)));
+    assert_eq!(place.picture(), before);
+    assert_eq!(place.read("one/house/other").unwrap(), "inside");
+}
+
+#[test]
+fn what_is_allowed_is_told_also_where_there_is_nothing_yet() {
+    let place = Place::new();
+    place.link(place.at("secret"), "one/out");
+    for (path, access, expected) in [
+        ("one", Access::Write, true),
+        ("one/new/deep", Access::Write, true),
+        ("shelf/new", Access::Read, true),
+        ("shelf/new", Access::Write, false),
+        ("hall", Access::Browse, true),
+        ("hall/file", Access::Read, false),
+        ("one/out/new", Access::Browse, false),
+        ("secret", Access::Browse, false),
+        ("new", Access::Browse, false),
+    ] {
+        assert_eq!(place.roots.allow(&place.at(path), access), expected, "{path} {access:?}");
+    }
 }
 
 #[test]
@@ -250,109 +293,4 @@ fn files_that_are_too_large_are_not_read() {
         assert!(matches!(answer, Err(FileError::TooLarge(1024))), "{from}");
     }
     assert_eq!(place.roots.list(&place.at("two"), 9).unwrap().len(), 1, "nothing was left behind");
-}
-
-/// How often something is put in another's place meanwhile.
-const SWAPS: usize = 3_000;
-
-/// Swaps all the time, and acts meanwhile.
-fn race(swap: impl Fn(usize) + Sync, act: impl Fn(usize)) {
-    let over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (0..SWAPS).for_each(&swap);
-            over.store(true, Ordering::Release);
-        });
-        for round in 0.. {
-            act(round);
-            if over.load(Ordering::Acquire) {
-                break;
-            }
-        }
-    });
-}
-
-fn exchange(one: &Path, other: &Path) {
-    rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
-}
-
-/// What lies outside, which nobody may change.
-fn outside(place: &Place) -> Vec<(PathBuf, String)> {
-    let secret = place.at("secret");
-    place.picture().into_iter().filter(|(path, _)| path.starts_with(&secret)).collect()
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_directory_that_is_swapped_for_a_link_is_never_written_through() {
-    let place = Place::new();
-    place.link(place.at("secret"), "one/other");
-    let before = outside(&place);
-    let (mut done, mut refused) = (0_usize, 0_usize);
-    let counts = std::sync::Mutex::new((&mut done, &mut refused));
-    race(
-        |_| exchange(&place.at("one/sub"), &place.at("one/other")),
-        |round| {
-            let answers = [
-                place.put("one/sub/file", "new"),
-                place.write(format!("one/sub/new-{round}"), Write { create_only: true, ..Write::default() }),
-                place.mkdir(format!("one/sub/made-{round}/deep")),
-                place.copy("two/file", "one/sub/copy", false),
-                place.rename("one/sub/copy", "one/sub/moved", false),
-                place.remove("one/sub/moved", false),
-                place.remove("one/sub/deep", true),
-            ];
-            let mut counts = counts.lock().unwrap();
-            for answer in answers {
-                *(if answer.is_ok() { &mut *counts.0 } else { &mut *counts.1 }) += 1;
-            }
-        },
-    );
-    assert!(done > 0 && refused > 0, "both were met: {done}, {refused}");
-    assert_eq!(outside(&place), before);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_file_that_is_swapped_for_a_link_is_never_written_through() {
-    let place = Place::new();
-    place.link(place.at("secret/file"), "one/other");
-    let before = outside(&place);
-    race(
-        |_| {
-            // The file may be on its way.
-            let _ =
-                rustix::fs::renameat_with(CWD, place.at("one/file"), CWD, place.at("one/other"), RenameFlags::EXCHANGE);
-        },
-        |round| {
-            let _ = place.put("one/file", "new");
-            let _ = place.write("one/file", Write { data: b"x", mode: WriteMode::Append, ..Write::default() });
-            if round % 3 == 0 {
-                let _ = place.put("one/other", "new");
-            }
-        },
-    );
-    assert_eq!(outside(&place), before);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_tree_whose_directories_are_swapped_for_links_takes_nothing_along() {
-    let place = Place::new();
-    place.mkdir("one/tree/sub").unwrap();
-    place.link(place.at("secret"), "one/tree/other");
-    let before = outside(&place);
-    race(
-        |_| exchange(&place.at("one/tree/sub"), &place.at("one/tree/other")),
-        |_| {
-            if place.copy("one/tree", "two/tree", false).is_ok() {
-                for (path, told) in place.picture() {
-                    assert!(told != "outside" || path.starts_with(place.at("secret")), "{}", path.display());
-                }
-            }
-        },
-    );
-    // The link or the directory, whichever has the name: never what the link leads to.
-    place.remove("one/tree", true).unwrap();
-    assert_eq!(outside(&place), before);
 }

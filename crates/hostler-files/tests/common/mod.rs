@@ -86,9 +86,19 @@ impl Place {
 
     /// Everything that there is, with the contents of files and the targets of links.
     pub fn picture(&self) -> BTreeMap<PathBuf, String> {
+        self.picture_of("")
+    }
+
+    /// Everything that there is in a directory.
+    pub fn picture_of(&self, name: &str) -> BTreeMap<PathBuf, String> {
         let mut picture = BTreeMap::new();
-        walk(self.dir.path(), &mut picture);
+        walk(&self.at(name), &mut picture);
         picture
+    }
+
+    /// What lies outside, which nobody may change.
+    pub fn outside(&self) -> BTreeMap<PathBuf, String> {
+        self.picture_of("secret")
     }
 }
 

@@ -109,9 +109,10 @@ impl Host {
         Ok(())
     }
 
-    /// Numbers and publishes a refusal; it is never written.
+    /// Numbers and publishes a refusal; it is never written. Whoever is refused hears it, also on a channel that it does
+    /// not hear otherwise.
     pub(crate) async fn reject(&self, dispatch: Dispatch, reason: String) {
-        let origin = dispatch.origin();
+        let (origin, from, hub) = (dispatch.origin(), dispatch.from, Arc::clone(&self.hub));
         let entry = match Entry::new(dispatch.channel.into(), dispatch.action) {
             Ok(entry) => entry.with_origin(Some(origin)).rejected(reason),
             Err(error) => {
@@ -119,7 +120,11 @@ impl Host {
                 return;
             }
         };
-        let batch = Batch::new(None, Durability::Memory).entry(entry);
+        let batch = Batch::new(None, Durability::Memory).entry(entry).then(move |seq| {
+            if let Some(from) = from {
+                hub.hand(seq, &from);
+            }
+        });
         if let Err(error) = self.store.sequencer().submit(batch).await {
             tracing::debug!(%error, "a refusal came too late");
         }

@@ -245,6 +245,16 @@ impl Hub {
         self.each(channel, |subscriber| subscriber.deliver(Delivery::Notice(Arc::clone(&notice))));
     }
 
+    /// Hands the newest envelope to a subscriber, unless it hears the channel anyway. Must run in sequence order.
+    pub(crate) fn hand(&self, seq: u64, subscriber: &Subscriber) {
+        let Some(item) = self.past().items.back().filter(|item| item.seq == seq).cloned() else { return };
+        let hears = |list: &Vec<Subscriber>| list.iter().any(|known| known.id == subscriber.id);
+        let heard = self.lock().get(&item.channel).is_some_and(hears);
+        if !heard {
+            subscriber.deliver(Delivery::Envelope(item));
+        }
+    }
+
     fn each(&self, channel: &str, mut deliver: impl FnMut(&Subscriber) -> bool) {
         let mut channels = self.lock();
         let Some(list) = channels.get_mut(channel) else { return };

@@ -1,6 +1,8 @@
 //! Sub-agents of the real Claude Code, both builds: chats of their own, whatever happens around them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "workers/asking.rs"]
+mod asking;
 mod common;
 #[path = "workers/stopping.rs"]
 mod stopping;

@@ -260,7 +260,7 @@ impl Mapper {
                     if let Block::ToolResult { id, is_error, content } = block {
                         let edit = edit.take().filter(|_| !is_error);
                         if *is_error {
-                            self.call_failed(id, &Block::tool_output(*content), out);
+                            self.call_failed(id, tools::sentence(&Block::tool_output(*content)), out);
                         }
                         match self.tools.finish(id, *is_error, Block::tool_output(*content), edit) {
                             Some(finished) => out.push(finished),

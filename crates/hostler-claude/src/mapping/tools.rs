@@ -80,7 +80,11 @@ impl Tools {
             true => ToolOutcome::Failed,
             false => ToolOutcome::Succeeded,
         };
-        let output = hook_refusal.map(str::to_owned).unwrap_or(output);
+        let output = match hook_refusal {
+            Some(reason) => reason.to_owned(),
+            None if is_error => sentence(&output).to_owned(),
+            None => output,
+        };
         self.close(id, outcome, output, edit)
     }
 
@@ -112,6 +116,12 @@ impl Tools {
 fn hook_refusal(output: &str) -> Option<&str> {
     let (tool, reason) = output.strip_prefix("PreToolUse:")?.split_once(" hook error: ")?;
     (!tool.contains(char::is_whitespace)).then_some(reason)
+}
+
+/// What is wrong with a call that the agent does not even try, without the marks that are for its model.
+pub(super) fn sentence(output: &str) -> &str {
+    let inner = output.strip_prefix("<tool_use_error>").and_then(|rest| rest.strip_suffix("</tool_use_error>"));
+    inner.map_or(output, |inner| inner.strip_prefix("Error: ").unwrap_or(inner))
 }
 
 /// Cuts at a character's boundary and says so.

@@ -97,6 +97,10 @@ impl Actor {
                 let action = action.clone();
                 self.tool_call_confirmed(dispatch, action).await
             }
+            StateAction::ChatTurnCancelled(action) => {
+                let action = action.clone();
+                self.worker_cancelled(dispatch, action).await
+            }
             StateAction::ChatIsReadChanged(_) | StateAction::ChatIsArchivedChanged(_) => {
                 self.accept_simple(dispatch).await
             }

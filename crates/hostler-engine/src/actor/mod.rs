@@ -23,6 +23,7 @@ mod stopping;
 mod telling;
 mod turns;
 mod warm;
+mod worker_ends;
 mod workers;
 
 use std::collections::{HashMap, VecDeque};
@@ -92,6 +93,8 @@ pub(crate) enum Input {
     QueueDue,
     /// The turn's end could not be stored; try again.
     RetryEnd(String, End<Failure>),
+    /// The ends of sub-agents could not be stored; try again.
+    RetryWorkers,
     /// Somebody wants a piece of background work to end.
     StopWork(String, oneshot::Sender<Stopped>),
     /// Forget the session.
@@ -309,6 +312,7 @@ impl Actor {
                 self.drive(queue).await;
             }
             Input::RetryEnd(turn, end) => self.retry_end(turn, end).await,
+            Input::RetryWorkers => self.retry_workers().await,
             Input::StopWork(id, reply) => self.stop_work(id, reply),
             Input::Dispose(reply) => {
                 self.stop().await;
@@ -344,6 +348,7 @@ impl Actor {
                 _ => {}
             }
         }
+        self.retry_workers().await;
         self.tasks.shutdown().await;
         if let Ok(entry) = self.decisions.try_recv() {
             self.decided(entry).await;

@@ -113,7 +113,7 @@ impl Actor {
 
     /// Stops pieces of work, one after the other. What follows from it arrives as events; what cannot be stopped stays
     /// listed.
-    fn stop_each(&mut self, ids: Vec<String>) {
+    pub(super) fn stop_each(&mut self, ids: Vec<String>) {
         let Some((connection, _)) = self.agent.connection().filter(|_| !ids.is_empty()) else { return };
         let session = Arc::clone(&self.session.uri);
         self.host.tasks.spawn(async move {

@@ -18,7 +18,7 @@ use crate::transcript::{Failure, Output, Transcript, error};
 use crate::turn::{Effect, End, Input as TurnInput, TurnPhase};
 
 /// How long to wait before something is stored again after a failure.
-const STORE_RETRY: Duration = Duration::from_millis(500);
+pub(super) const STORE_RETRY: Duration = Duration::from_millis(500);
 
 impl Actor {
     /// Feeds the machine and carries out what it says, until nothing follows.

@@ -9,15 +9,15 @@ use std::time::Instant;
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnStartedAction, SessionChatAddedAction};
 use ahp_types::state::MessageKind;
-use hostler_driver::{DriverEvent, SubAgentEvent, SubAgentId, SubAgentOutcome, SubAgentStart, TurnOutcome};
+use hostler_driver::{DriverEvent, SubAgentEvent, SubAgentId, SubAgentStart};
 use uuid::Uuid;
 
 use super::Actor;
 use super::change::{Change, Home};
 use crate::clock::ClockExt as _;
 use crate::session::{message, title_from};
-use crate::transcript::{Failure, Output, Transcript, WorkerLink, error};
-use crate::turn::{Effect, End, Input as TurnInput};
+use crate::transcript::{Failure, Output, Transcript, WorkerLink};
+use crate::turn::{Effect, Input as TurnInput};
 use crate::{uri, worker};
 
 /// How many chats of sub-agents a session holds; further ones work unseen.
@@ -26,18 +26,22 @@ const MAX_WORKERS: usize = 1_000;
 /// The sub-agents that work, by the driver's names for them.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    at_work: BTreeMap<String, AtWork>,
+    pub(super) at_work: BTreeMap<String, AtWork>,
+    /// Those whose beginning the store has refused, and which are shown as soon as it takes it.
+    pub(super) unshown: BTreeMap<String, SubAgentStart>,
+    /// Ends that the store has refused: the chats, and what is to be said in them.
+    pub(super) unstored: Vec<(Arc<str>, Vec<StateAction>)>,
 }
 
 #[derive(Debug)]
-struct AtWork {
-    chat: Arc<str>,
+pub(super) struct AtWork {
+    pub(super) chat: Arc<str>,
     /// The sub-agent that made it.
-    parent: Option<String>,
-    transcript: Transcript,
-    started: Instant,
+    pub(super) parent: Option<String>,
+    pub(super) transcript: Transcript,
+    pub(super) started: Instant,
     /// Nobody waits for it: it outlives the turn.
-    background: bool,
+    pub(super) background: bool,
 }
 
 impl Workers {
@@ -71,7 +75,7 @@ impl Workers {
     }
 
     /// A sub-agent behind all those that it has made, directly or not.
-    fn with_descendants(&self, agent: &str) -> Vec<String> {
+    pub(super) fn with_descendants(&self, agent: &str) -> Vec<String> {
         let mut found = vec![agent.to_owned()];
         let mut at = 0;
         while let Some(parent) = found.get(at).cloned() {
@@ -94,7 +98,7 @@ impl Actor {
         }
     }
 
-    async fn worker_started(&mut self, agent: String, start: SubAgentStart) {
+    pub(super) async fn worker_started(&mut self, agent: String, start: SubAgentStart) {
         let (home, background) = match &start.parent {
             Some(parent) => match self.workers.at_work.get(&parent.0) {
                 Some(parent) => (Home::Worker(Arc::clone(&parent.chat)), parent.background),
@@ -127,7 +131,8 @@ impl Actor {
             meta: None,
         });
         if let Err(error) = self.commit(change.on(Home::Worker(Arc::clone(&chat)), begun, None)).await {
-            tracing::error!(session = &*self.session.uri, %error, "a sub-agent cannot be shown");
+            tracing::error!(session = &*self.session.uri, %error, "a sub-agent cannot be shown yet");
+            self.workers.unshown.insert(agent, start);
             return;
         }
         let link = WorkerLink { chat: chat.to_string(), description: title, kind: start.kind };
@@ -145,6 +150,9 @@ impl Actor {
     }
 
     async fn worker_did(&mut self, agent: &str, event: DriverEvent) {
+        if let Some(start) = self.workers.unshown.remove(agent) {
+            self.worker_started(agent.to_owned(), start).await;
+        }
         let over = self.waits_although_over(&event);
         let Some(worker) = self.workers.at_work.get_mut(agent) else { return };
         let home = Home::Worker(Arc::clone(&worker.chat));
@@ -154,22 +162,6 @@ impl Actor {
         if let Some(call) = over {
             self.overtaken(&call).await;
         }
-    }
-
-    async fn worker_finished(&mut self, agent: &str, outcome: SubAgentOutcome) {
-        let end = match outcome {
-            SubAgentOutcome::Completed => End::Agent(TurnOutcome::Completed { empty: false }),
-            SubAgentOutcome::Failed(message) => {
-                End::Failed(Failure { error_type: "subAgent".to_owned(), message, stderr: None })
-            }
-            SubAgentOutcome::Stopped => End::Cancelled,
-        };
-        let mut ends: Vec<_> =
-            self.workers.with_descendants(agent).into_iter().map(|id| (id, End::Cancelled)).collect();
-        if let Some((_, last)) = ends.last_mut() {
-            *last = end;
-        }
-        self.end_workers(ends).await;
     }
 
     /// The running turn of a sub-agent, or of the chat itself.
@@ -185,97 +177,4 @@ impl Actor {
         let chat = agent.and_then(|agent| self.workers.chat(agent));
         chat.map_or(Home::Chat, |chat| Home::Worker(Arc::clone(chat)))
     }
-
-    // ── They end ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    /// The turn ends, and with it the sub-agents that it waited for. They are forgotten once that is stored.
-    pub(super) fn end_waited_for(&mut self, mut change: Change) -> Change {
-        let waited_for = self.workers.at_work.values_mut().filter(|worker| !worker.background);
-        for worker in waited_for {
-            change = worker.end(End::Cancelled, change);
-        }
-        change
-    }
-
-    /// The end of the turn is stored.
-    pub(super) fn forget_waited_for(&mut self) {
-        self.workers.at_work.retain(|_, worker| worker.background);
-    }
-
-    /// The process is gone, and all sub-agents with it.
-    pub(super) async fn no_workers(&mut self) {
-        let ends = self.workers.at_work.keys().map(|agent| (agent.clone(), End::Failed(interrupted()))).collect();
-        self.end_workers(ends).await;
-    }
-
-    /// The turns of sub-agents that were running when the host died end now.
-    pub(super) async fn end_interrupted_workers(&mut self) {
-        let mut change = Change::default();
-        let mut any = false;
-        for worker in &self.session.workers {
-            if let Some(turn) = &worker.chat.active_turn {
-                any = true;
-                let end = not_resumable(error(turn.id.clone(), 0, interrupted()));
-                change = change.on(Home::Worker(Arc::clone(&worker.uri)), end, None);
-            }
-        }
-        if !any {
-            return;
-        }
-        let change = self.nothing_needed(change);
-        if let Err(error) = self.commit(change).await {
-            tracing::error!(%error, "interrupted sub-agents could not be ended");
-        }
-    }
-
-    /// Stores and publishes ends. Whoever of them waits for a person waits no longer.
-    async fn end_workers(&mut self, ends: Vec<(String, End<Failure>)>) {
-        let mut change = Change::default();
-        let mut ended = Vec::new();
-        for (agent, end) in ends {
-            if let Some(mut worker) = self.workers.at_work.remove(&agent) {
-                change = worker.end(end, change);
-                ended.push((agent, worker.chat));
-            }
-        }
-        if ended.is_empty() {
-            return;
-        }
-        for (_, chat) in &ended {
-            change = self.nothing_needed_in(chat, change);
-        }
-        if let Err(error) = self.commit(change).await {
-            tracing::error!(session = &*self.session.uri, %error, "the end of a sub-agent could not be stored");
-        }
-        for (agent, _) in &ended {
-            self.clear_desk_of(agent).await;
-        }
-        self.project().await;
-    }
-}
-
-impl AtWork {
-    fn end(&mut self, end: End<Failure>, change: Change) -> Change {
-        let duration = i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX);
-        let mut output = Output::default();
-        self.transcript.end(end, duration, &mut output);
-        output.actions = output.actions.into_iter().map(not_resumable).collect();
-        change.output_on(&Home::Worker(Arc::clone(&self.chat)), output)
-    }
-}
-
-fn interrupted() -> Failure {
-    Failure {
-        error_type: "interrupted".to_owned(),
-        message: "The agent ended while this sub-agent was at work.".to_owned(),
-        stderr: None,
-    }
-}
-
-/// A sub-agent is its parent's: nobody else can let it go on.
-fn not_resumable(mut action: StateAction) -> StateAction {
-    if let StateAction::ChatError(error) = &mut action {
-        error.part.resumable = Some(false);
-    }
-    action
 }

@@ -28,6 +28,7 @@ mod root;
 mod session;
 mod state;
 mod stopping;
+mod summary;
 mod transcript;
 mod turn;
 mod uri;

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use ahp_types::actions::{ChatTurnStartedAction, StateAction};
 use ahp_types::state::{
     ChatInputRequest, ChatState, ChatSummary, Message, MessageKind, MessageOrigin, PendingMessage, ResponsePart,
-    SessionChatSummary, SessionConfigState, SessionLifecycle, SessionState, SessionStatus, SessionSummary,
-    ToolCallPendingConfirmationState, ToolCallState,
+    SessionConfigState, SessionLifecycle, SessionState, SessionStatus, ToolCallPendingConfirmationState, ToolCallState,
 };
 use hostler_driver::{ConversationStart, ResumeToken};
 use hostler_rules::{Effect, Rule, RuleSet, Scope};
@@ -19,8 +18,8 @@ use uuid::Uuid;
 use crate::hub::Subscriber;
 use crate::record::SessionSnapshot;
 use crate::state::{Outcome, Reduce as _, line_change};
+use crate::uri;
 use crate::worker::{self, Worker};
-use crate::{stopping, uri};
 
 /// How many messages are remembered that have left the queue.
 const MAX_CONSUMED: usize = 64;
@@ -202,43 +201,6 @@ impl Session {
         let line = self.session.chats.iter().find(|line| line.resource == chat.resource)?;
         let next = ChatSummary { status: chat.status, modified_at: chat.modified_at.clone(), ..line.clone() };
         line_change(line, next)
-    }
-
-    /// The session's line in the list. Aggregates live here and nowhere else.
-    pub(crate) fn summary(&self) -> SessionSummary {
-        let (session, chat) = (&self.session, &self.chat);
-        let activity_bits =
-            SessionStatus::InputNeeded.bits() | SessionStatus::Idle.bits() | SessionStatus::Error.bits();
-        let asks = self.workers.iter().any(Worker::needs_input) || stopping::is_asked(session);
-        let activity = match asks {
-            true => SessionStatus::InputNeeded.bits(),
-            false => chat.status & activity_bits,
-        };
-        let status = (session.status & !activity_bits) | activity;
-        SessionSummary {
-            provider: session.provider.clone(),
-            title: session.title.clone(),
-            status,
-            activity: chat.activity.clone(),
-            origin: session.origin.clone(),
-            project: session.project.clone(),
-            working_directories: session.working_directories.clone(),
-            annotations: session.annotations.clone(),
-            resource: self.uri.to_string(),
-            created_at: self.created_at.clone(),
-            modified_at: chat.modified_at.clone(),
-            changes: None,
-            meta: session.meta.clone(),
-            chats: Some(vec![SessionChatSummary {
-                resource: self.chat_uri.to_string(),
-                title: chat.title.clone(),
-                origin: None,
-                interactivity: None,
-                status: Some(chat.status),
-                changes: None,
-            }]),
-            default_chat: session.default_chat.clone(),
-        }
     }
 
     /// The session as the store keeps it: without the ended turns, and the turns that the store does not hold yet.

@@ -13,7 +13,7 @@ mod stopping;
 
 use std::sync::Arc;
 
-use ahp_types::state::ChatState;
+use ahp_types::state::{ChatState, SessionStatus};
 use common::{Listener, Rig, SESSION, wish};
 use hostler_driver::{
     BackgroundKind, BackgroundTask, DriverEvent, Gate, PartId, PartKind, Prompt, SubAgentEvent, SubAgentId,
@@ -128,6 +128,17 @@ fn call_in_chat(listener: &Listener, id: &str) -> Value {
     parts.iter().find(|part| part["toolCall"]["toolCallId"] == id).unwrap()["toolCall"].clone()
 }
 
+/// The chats in the session's line of the list.
+fn listed(rig: &Rig) -> Vec<Value> {
+    let page = rig.engine.list_sessions(None, None).unwrap();
+    let chats = page.items.into_iter().next().unwrap().chats.unwrap();
+    chats.iter().map(|chat| serde_json::to_value(chat).unwrap()).collect()
+}
+
+fn in_progress(line: &Value) -> bool {
+    line["status"].as_u64().unwrap() & u64::from(SessionStatus::InProgress.bits()) != 0
+}
+
 #[tokio::test]
 async fn a_sub_agent_works_in_a_chat_of_its_own() {
     let (rig, mut listener, agent) = at_work().await;
@@ -144,6 +155,9 @@ async fn a_sub_agent_works_in_a_chat_of_its_own() {
     let shown = call_in_chat(&listener, CALL);
     assert_eq!((&shown["status"], &shown["content"][0]), (&json!("running"), &linked), "{shown:#}");
     assert_eq!(shown["_meta"]["subagentChatUri"], chat_of(CALL));
+    let listed = listed(&rig);
+    assert_eq!((&listed[1]["resource"], &listed[1]["origin"]), (&line["resource"], &line["origin"]), "{listed:#?}");
+    assert_eq!((&listed[1]["interactivity"], in_progress(&listed[1])), (&json!("read-only"), true));
 
     for event in text(7, "I look") {
         agent.emit(did(AGENT, event)).await;
@@ -160,6 +174,9 @@ async fn a_sub_agent_works_in_a_chat_of_its_own() {
     assert_eq!(turn["responseParts"][0]["content"], "I look");
     assert_eq!(turn["responseParts"][1]["toolCall"]["status"], "completed");
     assert_eq!((&turn["state"], &turn["usage"]["inputTokens"]), (&json!("complete"), &json!(30)), "{turn:#}");
+    listener.until("session/chatUpdated").await;
+    let line = listener.session.as_ref().unwrap().chats.iter().find(|line| line.resource == chat_of(CALL)).unwrap();
+    assert!(!in_progress(&serde_json::to_value(line).unwrap()) && !in_progress(&self::listed(&rig)[1]));
     assert!(listener.chat.as_ref().unwrap().active_turn.is_some(), "the parent goes on");
 
     agent.emit(returned(CALL)).await;

@@ -23,8 +23,8 @@ use url::Url;
 use crate::decode;
 use crate::encode::{self, Frame};
 use crate::methods::{self, Command, Hello};
+use crate::protocol::{self, ChannelKind, notifications};
 use crate::rpc::{self, Incoming, RequestId, RpcError};
-use crate::table::{self, ChannelKind};
 use crate::version::Version;
 use crate::ws::{Encoding, Goodbye, SocketLimits};
 
@@ -195,7 +195,7 @@ where
     O: Sink<Frame> + Send + Unpin,
 {
     let presence = context.engine.client_arrived(&hello.client_id, hello.version.memo()).await;
-    let (snapshots, held) = snapshots(context, subscriber, deliveries, &hello.subscriptions).await?;
+    let (snapshots, held) = snapshots(context, subscriber, deliveries, &hello.version, &hello.subscriptions).await?;
     let current = i64::try_from(context.engine.current_seq()).unwrap_or(i64::MAX);
     let server_seq = snapshots.iter().map(|snapshot| snapshot.from_seq).max().unwrap_or(current);
     let result = InitializeResult {
@@ -246,11 +246,11 @@ where
     let presence = engine.client_arrived(&back.client_id, version.memo()).await;
     let client = Client { version, id: back.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
-        let frame = encode::replay(id, &missed, &missing);
+        let frame = encode::replay(id, &client.version, &missed, &missing);
         answer_and_release(context, outbound, &client.version, frame, Vec::new()).await?;
         return Some(Ok(client));
     }
-    let (snapshots, held) = snapshots(context, subscriber, deliveries, &channels).await?;
+    let (snapshots, held) = snapshots(context, subscriber, deliveries, &client.version, &channels).await?;
     let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots });
     answer_and_release(context, outbound, &client.version, encode::success(id, &result), held).await?;
     Some(Ok(client))
@@ -261,6 +261,7 @@ async fn snapshots(
     context: &Context,
     subscriber: &Subscriber,
     deliveries: &mut mpsc::Receiver<Delivery>,
+    version: &Version,
     channels: &[String],
 ) -> Option<(Vec<Snapshot>, Vec<Delivery>)> {
     let mut expected = 0;
@@ -273,7 +274,7 @@ async fn snapshots(
     let (mut snapshots, mut held) = (Vec::new(), Vec::new());
     while snapshots.len() < expected {
         match deliveries.recv().await? {
-            Delivery::Snapshot { snapshot, .. } => snapshots.push(encode::snapshot(snapshot)),
+            Delivery::Snapshot { snapshot, .. } => snapshots.push(encode::snapshot(version, snapshot)),
             other => held.push(other),
         }
     }
@@ -320,16 +321,13 @@ impl Waiting {
 /// The frame of a delivery, if it has one.
 fn frame_for(version: &Version, encoding: Encoding, waiting: &Waiting, delivery: Delivery) -> Option<Frame> {
     match delivery {
-        Delivery::Envelope(item) => {
-            let encoding = encoding.for_length(item.action_json.len());
-            let slot = version.slot * Encoding::COUNT + encoding.slot();
-            Some(item.frame(slot, |item| encoding.frame(&encode::envelope(item))))
-        }
+        Delivery::Envelope(item) => encode::shared(version, encoding, &item),
         // Notices are few and small: all connections share the plain frame.
+        Delivery::Notice(notice) if !version.knows(notifications::row(&notice.kind).since) => None,
         Delivery::Notice(notice) => Some(notice.frame(|kind| Encoding::Plain.frame(&encode::notice(kind)))),
         Delivery::Snapshot { token, snapshot } => {
             let id = waiting.take(token)?;
-            let snapshot = Some(encode::snapshot(snapshot));
+            let snapshot = Some(encode::snapshot(version, snapshot));
             Some(encoding.frame(&encode::success(&id, &SubscribeResult { snapshot })))
         }
         // Only the handshake asks for one, and waits for it.
@@ -509,7 +507,7 @@ impl Reader {
         };
         dispatch.from = Some(self.subscriber.clone());
         let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
-        match table::check(kind, &name, &dispatch) {
+        match protocol::check(kind, &name, &dispatch) {
             Ok(()) => self.context.engine.dispatch(dispatch).await,
             Err(reason) => self.context.engine.reject(dispatch, reason).await,
         }

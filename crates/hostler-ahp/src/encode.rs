@@ -1,5 +1,7 @@
 //! Frames: JSON text that is written to the socket as it is. Envelopes are encoded once and shared by all subscribers.
 
+use std::sync::Arc;
+
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::notifications::{SessionAddedParams, SessionRemovedParams, SessionSummaryChangedParams};
 use ahp_types::state::Snapshot;
@@ -8,13 +10,29 @@ use hostler_engine::{NoticeKind, Published, SnapshotAt};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::protocol::notifications;
 use crate::rpc::{RequestId, RpcError};
+use crate::version::Version;
+use crate::ws::Encoding;
 
 /// A frame's text.
 pub(crate) type Frame = Bytes;
 
+/// The wire frame of an envelope, made once and shared by all connections that speak alike. `None` if the version does not
+/// know the action.
+pub(crate) fn shared(version: &Version, encoding: Encoding, item: &Published) -> Option<Frame> {
+    let encoding = encoding.for_length(item.action_json.len());
+    let slot = version.slot() * Encoding::COUNT + encoding.slot();
+    // No frame is remembered like any other, as an empty one.
+    let frame = item.frame(slot, |item| match version.knows_action(&item.action) {
+        true => encoding.frame(&envelope(item)),
+        false => Frame::new(),
+    });
+    Some(frame).filter(|frame| !frame.is_empty())
+}
+
 /// The `action` notification of an envelope. The action itself is JSON already.
-pub(crate) fn envelope(item: &Published) -> Frame {
+fn envelope(item: &Published) -> Frame {
     let mut text = String::with_capacity(item.action_json.len() + item.channel.len() + 160);
     text.push_str(r#"{"jsonrpc":"2.0","method":"action","params":"#);
     push_envelope(&mut text, item);
@@ -23,9 +41,9 @@ pub(crate) fn envelope(item: &Published) -> Frame {
 }
 
 /// The answer to `reconnect` with everything that was missed.
-pub(crate) fn replay(id: &RequestId, missed: &[std::sync::Arc<Published>], missing: &[String]) -> Frame {
+pub(crate) fn replay(id: &RequestId, version: &Version, missed: &[Arc<Published>], missing: &[String]) -> Frame {
     let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"type":"replay","actions":["#);
-    for (index, item) in missed.iter().enumerate() {
+    for (index, item) in missed.iter().filter(|item| version.knows_action(&item.action)).enumerate() {
         if index > 0 {
             text.push(',');
         }
@@ -57,19 +75,20 @@ fn push_envelope(text: &mut String, item: &Published) {
 
 /// A catalogue notification.
 pub(crate) fn notice(kind: &NoticeKind) -> Frame {
+    let method = notifications::row(kind).name;
     let channel = ROOT_RESOURCE_URI.to_owned();
     match kind {
         NoticeKind::SessionAdded(summary) => {
             let summary = (**summary).clone();
-            notification("root/sessionAdded", &SessionAddedParams { channel, summary })
+            notification(method, &SessionAddedParams { channel, summary })
         }
         NoticeKind::SessionRemoved(session) => {
             let session = session.to_string();
-            notification("root/sessionRemoved", &SessionRemovedParams { channel, session })
+            notification(method, &SessionRemovedParams { channel, session })
         }
         NoticeKind::SessionSummaryChanged { session, changes } => {
             let (session, changes) = (session.to_string(), (**changes).clone());
-            notification("root/sessionSummaryChanged", &SessionSummaryChangedParams { channel, session, changes })
+            notification(method, &SessionSummaryChangedParams { channel, session, changes })
         }
     }
 }
@@ -100,9 +119,9 @@ pub(crate) fn success(id: &RequestId, result: &impl Serialize) -> Frame {
 }
 
 /// A snapshot as the wire has it. The state is shared with the session until somebody changes it.
-pub(crate) fn snapshot(snapshot: SnapshotAt) -> Snapshot {
+pub(crate) fn snapshot(version: &Version, snapshot: SnapshotAt) -> Snapshot {
     let from_seq = i64::try_from(snapshot.from_seq).unwrap_or(i64::MAX);
-    Snapshot { resource: snapshot.resource.to_string(), state: snapshot.state.into(), from_seq }
+    Snapshot { resource: snapshot.resource.to_string(), state: version.lower(snapshot.state.into()), from_seq }
 }
 
 fn notification(method: &'static str, params: &impl Serialize) -> Frame {
@@ -127,4 +146,44 @@ fn to_frame(value: &impl Serialize) -> Frame {
 
 fn string(text: &str) -> String {
     Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::version::negotiate;
+
+    fn published(seq: u64, action: &Value) -> Arc<Published> {
+        let json: Arc<str> = action.to_string().into();
+        Arc::new(Published::stored(
+            seq,
+            "ahp-chat:/c".into(),
+            serde_json::from_value(action.clone()).unwrap(),
+            json,
+            None,
+        ))
+    }
+
+    #[test]
+    fn clients_of_an_older_version_never_hear_of_newer_actions() {
+        let version = |name: &str| negotiate(&[name.to_owned()]).unwrap();
+        let (old, new) = (version("0.9.0"), version("1.0.0"));
+        let canvases = published(1, &json!({"type": "chat/canvasesChanged", "canvases": []}));
+        let read = published(2, &json!({"type": "chat/isReadChanged", "isRead": true}));
+        // Twice: the second time comes from the cache.
+        for _ in 0..2 {
+            for encoding in [Encoding::Plain, Encoding::Deflated] {
+                assert!(shared(&old, encoding, &canvases).is_none());
+                assert!(shared(&new, encoding, &canvases).is_some());
+                assert_eq!(shared(&old, encoding, &read), shared(&new, encoding, &read));
+            }
+        }
+        let replayed = |version: &Version| -> Vec<Value> {
+            let frame = replay(&json!(1), version, &[Arc::clone(&canvases), Arc::clone(&read)], &[]);
+            let answer: Value = serde_json::from_slice(&frame).unwrap();
+            answer["result"]["actions"].as_array().unwrap().iter().map(|item| item["serverSeq"].clone()).collect()
+        };
+        assert_eq!(replayed(&old), [2]);
+        assert_eq!(replayed(&new), [1, 2]);
+    }
 }

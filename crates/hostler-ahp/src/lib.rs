@@ -11,14 +11,15 @@ mod edge;
 mod encode;
 mod memory;
 mod methods;
+mod protocol;
 mod rpc;
 mod server;
-mod table;
 mod version;
 mod ws;
 
 pub use connection::ConnectionLimits;
 pub use edge::{AccessPolicy, Refusal};
 pub use memory::{MemoryConnection, connect_in_memory};
+pub use protocol::reference;
 pub use server::{Server, ServerConfig};
 pub use ws::SocketLimits;

@@ -1,16 +1,18 @@
 //! The commands: what each request does.
 
 use ahp_types::commands::{
-    ContentEncoding, CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult, ReconnectParams,
-    ResolveSessionConfigParams, ResolveSessionConfigResult, ResourceReadParams, ResourceReadResult, SubscribeParams,
+    ContentEncoding, CreateChatParams, CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult,
+    ReconnectParams, ResolveSessionConfigParams, ResolveSessionConfigResult, ResourceReadParams, ResourceReadResult,
+    SubscribeParams,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hostler_engine::{AuditRow, CreateSession, Engine};
+use hostler_engine::{AuditRow, CreateSession, Engine, EngineError};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::decode;
+use crate::protocol::commands;
 use crate::rpc::RpcError;
 use crate::version::{self, Version};
 
@@ -88,6 +90,10 @@ pub(crate) fn reconnect(params: Value) -> Result<Back, RpcError> {
 
 /// Reads and, where it is quick, carries out a request on a ready connection.
 pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Value) -> Command {
+    // The table says what is offered; everything that it offers is below.
+    if let Err(error) = commands::offered(method) {
+        return Command::Answer(Err(error));
+    }
     let result = match method {
         "ping" => Ok(Value::Null),
         "subscribe" => match decode::params::<SubscribeParams>(params) {
@@ -112,6 +118,7 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Ok(params) => return Command::Audit(params),
             Err(error) => Err(error),
         },
+        "createChat" => create_chat(engine, params),
         "listSessions" => list_sessions(engine, params),
         "resolveSessionConfig" => resolve_session_config(engine, params),
         "initialize" | "reconnect" => Err(RpcError::new(-32601, "the connection is initialized already")),
@@ -148,6 +155,21 @@ fn create_session(engine: &Engine, client_id: &str, params: Value) -> Result<Val
         config: params.config,
         active_client: params.active_client,
     })?;
+    Ok(Value::Null)
+}
+
+/// Every session has its default chat from the beginning, so naming that one is a success without an effect.
+fn create_chat(engine: &Engine, params: Value) -> Result<Value, RpcError> {
+    let params: CreateChatParams = decode::params(params)?;
+    if !engine.has_session(&params.channel) {
+        return Err(EngineError::SessionNotFound(params.channel).into());
+    }
+    if params.chat != hostler_engine::default_chat_uri(&params.channel) {
+        return Err(RpcError::params("this host does not offer several chats in a session"));
+    }
+    if params.initial_message.is_some() || params.source.is_some() {
+        return Err(RpcError::params("the default chat is there already; send it the message as a turn"));
+    }
     Ok(Value::Null)
 }
 

@@ -1,21 +1,57 @@
-//! Which protocol version a connection speaks.
+//! Which protocol version a connection speaks, and what its client therefore is not sent.
 
+use ahp_types::StateAction;
 use ahp_types::errors::{UnsupportedProtocolVersionErrorData, ahp_error_codes};
+use ahp_types::state::SnapshotState;
+use serde_json::Value;
 
+use crate::protocol::{Since, actions};
 use crate::rpc::RpcError;
 
-/// The versions that this host speaks, as ranges. What 1.0 has and 0.9 does not (canvases), this host does not send to
-/// anybody; should that change, the difference is made here.
+/// The versions that this host speaks, as ranges.
 const SUPPORTED: &[&str] = &["^1.0.0", "^0.9.0"];
 
-/// A negotiated version; the number is its slot in the envelope's frame cache.
+/// What 1.0 has and 0.9 does not: canvases.
+const CANVASES: Since = Since(0, 10, 0);
+
+/// A negotiated version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) name: String,
-    pub(crate) slot: usize,
+    number: Since,
 }
 
 impl Version {
+    /// The number of its frames in caches: those who know the same share them.
+    pub(crate) fn slot(&self) -> usize {
+        usize::from(!self.knows(CANVASES))
+    }
+
+    /// Whether its clients know what came with another version.
+    pub(crate) fn knows(&self, since: Since) -> bool {
+        since <= self.number
+    }
+
+    /// Whether its clients know an action. Nobody knows since when there are actions that the protocol's types do not
+    /// have: they go back to where they came from.
+    pub(crate) fn knows_action(&self, action: &StateAction) -> bool {
+        let row = match action {
+            StateAction::Unknown(value) => value.get("type").and_then(Value::as_str).and_then(actions::named),
+            known => actions::row(known),
+        };
+        row.is_none_or(|row| self.knows(row.since))
+    }
+
+    /// A state without what its clients do not know.
+    pub(crate) fn lower(&self, mut state: SnapshotState) -> SnapshotState {
+        if let SnapshotState::Chat(chat) = &mut state
+            && !self.knows(CANVASES)
+        {
+            chat.canvases = None;
+        }
+        state
+    }
+
     /// What is noted about a client, because `reconnect` does not tell its version.
     pub(crate) fn memo(&self) -> &str {
         &self.name
@@ -30,10 +66,10 @@ impl Version {
 
 /// Picks the highest offer that this host speaks. Offers that cannot be read are skipped.
 pub(crate) fn negotiate(offers: &[String]) -> Result<Version, RpcError> {
-    let spoken = |parts: &(u64, u64, u64)| parts.0 == 1 || (parts.0, parts.1) == (0, 9);
-    let offered = offers.iter().filter_map(|offer| parse(offer).map(|parts| (parts, offer)));
-    match offered.filter(|(parts, _)| spoken(parts)).max() {
-        Some((_, name)) => Ok(Version { name: name.clone(), slot: 0 }),
+    let spoken = |Since(major, minor, _): &Since| *major == 1 || (*major, *minor) == (0, 9);
+    let offered = offers.iter().filter_map(|offer| parse(offer).map(|number| (number, offer)));
+    match offered.filter(|(number, _)| spoken(number)).max() {
+        Some((number, name)) => Ok(Version { name: name.clone(), number }),
         None => Err(refusal(offers)),
     }
 }
@@ -50,15 +86,16 @@ fn refusal(offers: &[String]) -> RpcError {
         .with_data(serde_json::to_value(data).unwrap_or_default())
 }
 
-fn parse(version: &str) -> Option<(u64, u64, u64)> {
+fn parse(version: &str) -> Option<Since> {
     let mut parts = version.split('.').map(|part| part.parse::<u64>().ok());
-    let parsed = (parts.next()??, parts.next()??, parts.next()??);
+    let parsed = Since(parts.next()??, parts.next()??, parts.next()??);
     parts.next().is_none().then_some(parsed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn offer(versions: &[&str]) -> Result<String, i32> {
         let offers: Vec<_> = versions.iter().map(|version| (*version).to_owned()).collect();
@@ -81,6 +118,30 @@ mod tests {
         }
         assert_eq!(Version::of_memo(""), None, "nothing was noted");
         assert_eq!(Version::of_memo("0.8.0"), None, "not spoken any more");
+    }
+
+    #[test]
+    fn what_a_version_does_not_know_is_kept_from_its_clients() {
+        let version = |name: &str| negotiate(&[name.to_owned()]).unwrap();
+        let (old, new, newer) = (version("0.9.0"), version("1.0.0"), version("1.3.0"));
+        assert_ne!(old.slot(), new.slot());
+        assert_eq!(new.slot(), newer.slot());
+        let action = |json: Value| serde_json::from_value::<StateAction>(json).unwrap();
+        for (json, known) in [
+            (json!({"type": "chat/canvasesChanged", "canvases": []}), false),
+            (json!({"type": "canvas/stateChanged"}), false),
+            (json!({"type": "chat/isReadChanged", "isRead": true}), true),
+            (json!({"type": "chat/fromTheFuture"}), true),
+        ] {
+            assert_eq!(old.knows_action(&action(json.clone())), known, "{json}");
+            assert!(new.knows_action(&action(json.clone())), "{json}");
+        }
+        let chat = json!({"resource": "ahp-chat:/c", "title": "", "status": 1, "modifiedAt": "", "turns": [],
+                          "canvases": [{"resource": "ahp-canvas:/1"}]});
+        let state = SnapshotState::Chat(Box::new(serde_json::from_value(chat.clone()).unwrap()));
+        assert_eq!(serde_json::to_value(new.lower(state.clone())).unwrap(), chat);
+        let lowered = serde_json::to_value(old.lower(state)).unwrap();
+        assert!(lowered.get("canvases").is_none() && lowered["resource"] == "ahp-chat:/c");
     }
 
     #[test]

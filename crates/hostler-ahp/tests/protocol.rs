@@ -74,8 +74,6 @@ async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
     let mut raw = Raw::initialized(&rig).await;
     for method in [
         "fetchTurns",
-        "createChat",
-        "disposeChat",
         "resourceWrite",
         "authenticate",
         "completions",

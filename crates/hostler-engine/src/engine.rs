@@ -239,6 +239,11 @@ impl Engine {
         }
     }
 
+    /// Whether there is such a session, announced or not.
+    pub fn has_session(&self, session: &str) -> bool {
+        self.host.sessions().knows(session)
+    }
+
     /// A page of the announced sessions, the most recently changed first.
     ///
     /// # Errors

@@ -1,0 +1,203 @@
+//! The actions of the union, one row each.
+
+use ahp_types::StateAction;
+use serde_json::Value;
+
+use super::By::{Client, Host, Itself, ToolOwner};
+use super::ChannelKind::{
+    Annotations, AutomationRun, Automations, Canvas, Changeset, Chat, ResourceWatch, Root, Session, Terminal,
+};
+use super::Here::{Lacks, Offered};
+use super::{By, ChannelKind, Here, Since};
+
+/// What is known about an action.
+#[derive(Debug)]
+pub(crate) struct Action {
+    pub(crate) name: &'static str,
+    /// Where it belongs.
+    pub(crate) channels: &'static [ChannelKind],
+    pub(crate) by: By,
+    pub(crate) since: Since,
+    pub(crate) here: Here,
+    /// When it is accepted; empty if always, or if only the host says it.
+    pub(crate) when: &'static str,
+    /// Reads it, for the reason why it cannot be read.
+    form: fn(Value) -> serde_json::Result<StateAction>,
+}
+
+impl Action {
+    /// Why a value is no such action.
+    pub(crate) fn malformation(&self, value: Value) -> Option<serde_json::Error> {
+        (self.form)(value).err()
+    }
+}
+
+macro_rules! actions {
+    ($($variant:ident $name:literal $channels:tt $by:ident $since:tt $here:expr, $when:literal;)+) => {
+        /// All actions.
+        pub(crate) static ALL: &[&Action] = &[$(&rows::$variant),+];
+
+        /// The row of an action; `None` if the protocol's types do not know it. The compiler sees to it that every
+        /// action of the union has one.
+        pub(crate) fn row(action: &StateAction) -> Option<&'static Action> {
+            match action {
+                $(StateAction::$variant(_) => Some(&rows::$variant),)+
+                StateAction::Unknown(_) => None,
+            }
+        }
+
+        #[allow(non_upper_case_globals, reason = "each row has the name of its action")]
+        mod rows {
+            use super::*;
+            $(pub(super) static $variant: Action = Action {
+                name: $name,
+                channels: &$channels,
+                by: $by,
+                since: Since $since,
+                here: $here,
+                when: $when,
+                form: |value| serde_json::from_value(value).map(StateAction::$variant),
+            };)+
+        }
+
+        #[cfg(test)]
+        pub(super) fn in_the_types() -> Vec<ahp_types::ActionType> {
+            vec![$(ahp_types::ActionType::$variant),+]
+        }
+    };
+}
+
+/// The row of the action with this name.
+pub(crate) fn named(name: &str) -> Option<&'static Action> {
+    ALL.iter().find(|action| action.name == name).copied()
+}
+
+const CHATS: Here = Lacks("several chats in a session");
+const DIRECTORIES: Here = Lacks("another first directory for a session, or directories of a chat");
+const TERMINALS: Here = Lacks("terminals");
+const CHANGESETS: Here = Lacks("changesets");
+const ANNOTATIONS: Here = Lacks("annotations");
+const WATCHES: Here = Lacks("watches");
+const CANVASES: Here = Lacks("canvases");
+const AUTOMATIONS: Here = Lacks("automations");
+const CUSTOMIZATIONS: Here = Lacks("customizations");
+const MCP: Here = Lacks("MCP servers that clients start and stop");
+const MCP_AUTH: Here = Lacks("sign-ins for MCP servers");
+
+actions! {
+    RootAgentsChanged "root/agentsChanged" [Root] Host (0, 1, 0) Offered, "";
+    RootActiveSessionsChanged "root/activeSessionsChanged" [Root] Host (0, 1, 0) Lacks("a count of sessions"), "";
+    RootTerminalsChanged "root/terminalsChanged" [Root] Host (0, 1, 0) TERMINALS, "";
+    RootConfigChanged "root/configChanged" [Root] Client (0, 1, 0) Offered, "all values together stay below 1 MiB";
+
+    SessionReady "session/ready" [Session] Host (0, 1, 0) Offered, "";
+    SessionCreationFailed "session/creationFailed" [Session] Host (0, 1, 0) Lacks("sessions that fail for good: a start that failed is a failed turn, and the next message tries again"), "";
+    SessionChatAdded "session/chatAdded" [Session] Host (0, 4, 0) Offered, "";
+    SessionChatRemoved "session/chatRemoved" [Session] Host (0, 4, 0) CHATS, "";
+    SessionChatUpdated "session/chatUpdated" [Session] Host (0, 4, 0) Offered, "";
+    SessionChatsReordered "session/chatsReordered" [Session] Host (0, 9, 0) CHATS, "";
+    SessionDefaultChatChanged "session/defaultChatChanged" [Session] Host (0, 4, 0) CHATS, "";
+    // VS Code renames a chat by saying this on the chat's channel.
+    SessionTitleChanged "session/titleChanged" [Session, Chat] Client (0, 1, 0) Offered, "the title has 1 to 1000 bytes";
+    SessionServerToolsChanged "session/serverToolsChanged" [Session] Host (0, 1, 0) Lacks("a list of the agent's tools"), "";
+    SessionActiveClientSet "session/activeClientSet" [Session] Itself (0, 5, 0) Offered, "";
+    SessionActiveClientRemoved "session/activeClientRemoved" [Session] Itself (0, 5, 0) Offered, "the client is active in the session";
+    SessionWorkingDirectorySet "session/workingDirectorySet" [Session] Client (0, 7, 0) Offered, "the directory exists and is named as the host names it";
+    SessionWorkingDirectoryRemoved "session/workingDirectoryRemoved" [Session] Client (0, 7, 0) Offered, "the directory is one of the session's, and not the first";
+    SessionWorkingDirectoryReplaced "session/workingDirectoryReplaced" [Session] Client (0, 8, 0) DIRECTORIES, "";
+    SessionInputNeededSet "session/inputNeededSet" [Session] Host (0, 5, 1) Offered, "";
+    SessionInputNeededRemoved "session/inputNeededRemoved" [Session] Host (0, 5, 1) Offered, "";
+    SessionCustomizationsChanged "session/customizationsChanged" [Session] Host (0, 1, 0) CUSTOMIZATIONS, "";
+    SessionCustomizationUpdated "session/customizationUpdated" [Session] Host (0, 1, 0) CUSTOMIZATIONS, "";
+    SessionCustomizationRemoved "session/customizationRemoved" [Session] Host (0, 2, 0) CUSTOMIZATIONS, "";
+    SessionCustomizationToggled "session/customizationToggled" [Session] Client (0, 1, 0) CUSTOMIZATIONS, "";
+    SessionMcpServerStateChanged "session/mcpServerStateChanged" [Session] Host (0, 3, 0) MCP, "";
+    SessionMcpServerStartRequested "session/mcpServerStartRequested" [Session] Client (0, 5, 2) MCP, "";
+    SessionMcpServerStopRequested "session/mcpServerStopRequested" [Session] Client (0, 5, 2) MCP, "";
+    SessionMcpServerBackgroundRequested "session/mcpServerBackgroundRequested" [Session] Client (0, 9, 0) MCP, "";
+    SessionIsReadChanged "session/isReadChanged" [Session] Client (0, 1, 0) Offered, "";
+    SessionIsArchivedChanged "session/isArchivedChanged" [Session] Client (0, 1, 0) Offered, "";
+    SessionActivityChanged "session/activityChanged" [Session] Host (0, 1, 0) Lacks("an activity of the session: its chats have theirs"), "";
+    SessionChangesetsChanged "session/changesetsChanged" [Session] Host (0, 2, 0) CHANGESETS, "";
+    SessionConfigChanged "session/configChanged" [Session] Client (0, 1, 0) Offered, "the keys may be changed and the values are the schema's";
+    SessionMetaChanged "session/metaChanged" [Session] Host (0, 1, 0) Offered, "";
+
+    ChatTurnStarted "chat/turnStarted" [Chat] Client (0, 4, 0) Offered, "no turn is running, the id is new, the message is a user's and not empty, and a queued message that it names is queued";
+    ChatResponsePart "chat/responsePart" [Chat] Host (0, 4, 0) Offered, "";
+    ChatDelta "chat/delta" [Chat] Host (0, 4, 0) Offered, "";
+    ChatReasoning "chat/reasoning" [Chat] Host (0, 4, 0) Offered, "";
+    ChatUsage "chat/usage" [Chat] Host (0, 4, 0) Offered, "";
+    ChatTurnComplete "chat/turnComplete" [Chat] Host (0, 4, 0) Offered, "";
+    ChatTurnCancelled "chat/turnCancelled" [Chat] Client (0, 4, 0) Offered, "that turn is running";
+    ChatError "chat/error" [Chat] Host (0, 4, 0) Offered, "";
+    ChatTurnResume "chat/turnResume" [Chat] Client (0, 9, 0) Offered, "no turn is running, and it is the last turn, which ended with a resumable error";
+    ChatToolCallStart "chat/toolCallStart" [Chat] Host (0, 4, 0) Offered, "";
+    ChatToolCallDelta "chat/toolCallDelta" [Chat] Host (0, 4, 0) Offered, "";
+    ChatToolCallReady "chat/toolCallReady" [Chat] Host (0, 4, 0) Offered, "";
+    ChatToolCallConfirmed "chat/toolCallConfirmed" [Chat] Client (0, 4, 0) Offered, "the call waits for a confirmation; the first answer wins";
+    ChatToolCallContentChanged "chat/toolCallContentChanged" [Chat] ToolOwner (0, 4, 0) Offered, "";
+    ChatToolCallComplete "chat/toolCallComplete" [Chat] ToolOwner (0, 4, 0) Offered, "";
+    ChatToolCallResultConfirmed "chat/toolCallResultConfirmed" [Chat] Client (0, 4, 0) Lacks("results that wait for a confirmation"), "";
+    ChatToolCallAuthRequired "chat/toolCallAuthRequired" [Chat] Host (0, 6, 0) MCP_AUTH, "";
+    ChatToolCallAuthResolved "chat/toolCallAuthResolved" [Chat] Host (0, 6, 0) MCP_AUTH, "";
+    ChatInputRequested "chat/inputRequested" [Chat] Host (0, 4, 0) Offered, "";
+    ChatInputAnswerChanged "chat/inputAnswerChanged" [Chat] Client (0, 4, 0) Offered, "the request is open, and the answer fits the question";
+    ChatInputCompleted "chat/inputCompleted" [Chat] Client (0, 4, 0) Offered, "the request is open; to accept, every required question is answered";
+    ChatPendingMessageSet "chat/pendingMessageSet" [Chat] Client (0, 4, 0) Offered, "the message is a user's and not empty, has not become a turn, and the queue has room";
+    ChatPendingMessageRemoved "chat/pendingMessageRemoved" [Chat] Client (0, 4, 0) Offered, "the message waits";
+    ChatQueuedMessagesReordered "chat/queuedMessagesReordered" [Chat] Client (0, 4, 0) Offered, "a message is queued";
+    ChatDraftChanged "chat/draftChanged" [Chat] Client (0, 5, 0) Offered, "";
+    ChatTruncated "chat/truncated" [Chat] Client (0, 4, 0) Lacks("truncation of a chat"), "";
+    ChatTurnsLoaded "chat/turnsLoaded" [Chat] Host (0, 5, 1) Lacks("turns by the page: snapshots hold all of them"), "";
+    ChatActivityChanged "chat/activityChanged" [Chat] Host (0, 5, 0) Offered, "";
+    ChatIsReadChanged "chat/isReadChanged" [Chat] Client (0, 9, 0) Offered, "";
+    ChatIsArchivedChanged "chat/isArchivedChanged" [Chat] Client (0, 9, 0) Offered, "";
+    ChatMovableChanged "chat/movableChanged" [Chat] Host (0, 9, 0) CHATS, "";
+    ChatChangesetsChanged "chat/changesetsChanged" [Chat] Host (0, 9, 0) CHANGESETS, "";
+    ChatBackgroundWorkSet "chat/backgroundWorkSet" [Chat] Host (0, 9, 0) Offered, "";
+    ChatBackgroundWorkRemoved "chat/backgroundWorkRemoved" [Chat] Host (0, 9, 0) Offered, "";
+    ChatWorkingDirectorySet "chat/workingDirectorySet" [Chat] Client (0, 7, 0) DIRECTORIES, "";
+    ChatWorkingDirectoryRemoved "chat/workingDirectoryRemoved" [Chat] Client (0, 7, 0) DIRECTORIES, "";
+    ChatCanvasesChanged "chat/canvasesChanged" [Chat] Host (0, 10, 0) CANVASES, "";
+
+    ChangesetStatusChanged "changeset/statusChanged" [Changeset] Host (0, 2, 0) CHANGESETS, "";
+    ChangesetFileSet "changeset/fileSet" [Changeset] Host (0, 2, 0) CHANGESETS, "";
+    ChangesetFileRemoved "changeset/fileRemoved" [Changeset] Host (0, 2, 0) CHANGESETS, "";
+    ChangesetFilesReviewChanged "changeset/filesReviewChanged" [Changeset] Client (0, 6, 0) CHANGESETS, "";
+    ChangesetContentChanged "changeset/contentChanged" [Changeset] Host (0, 4, 0) CHANGESETS, "";
+    ChangesetOperationsChanged "changeset/operationsChanged" [Changeset] Host (0, 2, 0) CHANGESETS, "";
+    ChangesetOperationStatusChanged "changeset/operationStatusChanged" [Changeset] Host (0, 3, 0) CHANGESETS, "";
+    ChangesetCleared "changeset/cleared" [Changeset] Host (0, 2, 0) CHANGESETS, "";
+
+    AnnotationsSet "annotations/set" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
+    AnnotationsUpdated "annotations/updated" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
+    AnnotationsRemoved "annotations/removed" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
+    AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
+    AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
+
+    TerminalData "terminal/data" [Terminal] Host (0, 1, 0) TERMINALS, "";
+    TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) TERMINALS, "";
+    TerminalResized "terminal/resized" [Terminal] Client (0, 1, 0) TERMINALS, "";
+    TerminalClaimed "terminal/claimed" [Terminal] Client (0, 1, 0) TERMINALS, "";
+    TerminalTitleChanged "terminal/titleChanged" [Terminal] Client (0, 1, 0) TERMINALS, "";
+    TerminalCwdChanged "terminal/cwdChanged" [Terminal] Host (0, 1, 0) TERMINALS, "";
+    TerminalExited "terminal/exited" [Terminal] Host (0, 1, 0) TERMINALS, "";
+    TerminalCleared "terminal/cleared" [Terminal] Client (0, 1, 0) TERMINALS, "";
+    TerminalCommandDetectionAvailable "terminal/commandDetectionAvailable" [Terminal] Host (0, 1, 0) TERMINALS, "";
+    TerminalCommandExecuted "terminal/commandExecuted" [Terminal] Host (0, 1, 0) TERMINALS, "";
+    TerminalCommandFinished "terminal/commandFinished" [Terminal] Host (0, 1, 0) TERMINALS, "";
+
+    ResourceWatchChanged "resourceWatch/changed" [ResourceWatch] Host (0, 2, 0) WATCHES, "";
+
+    CanvasStateChanged "canvas/stateChanged" [Canvas] Host (0, 10, 0) CANVASES, "";
+
+    AutomationCreateRequested "automation/createRequested" [Automations] Client (0, 8, 0) AUTOMATIONS, "";
+    AutomationUpdateRequested "automation/updateRequested" [Automations] Client (0, 8, 0) AUTOMATIONS, "";
+    AutomationSet "automation/set" [Automations] Host (0, 8, 0) AUTOMATIONS, "";
+    AutomationRemoved "automation/removed" [Automations] Client (0, 8, 0) AUTOMATIONS, "";
+    AutomationRunLifecycleChanged "automationRun/lifecycleChanged" [AutomationRun] Host (0, 8, 0) AUTOMATIONS, "";
+    AutomationRunSessionSet "automationRun/sessionSet" [AutomationRun] Host (0, 8, 0) AUTOMATIONS, "";
+    AutomationRunSessionRemoved "automationRun/sessionRemoved" [AutomationRun] Host (0, 8, 0) AUTOMATIONS, "";
+    AutomationRunPrimarySessionChanged "automationRun/primarySessionChanged" [AutomationRun] Host (0, 8, 0) AUTOMATIONS, "";
+    AutomationRunCancelRequested "automationRun/cancelRequested" [AutomationRun] Client (0, 8, 0) AUTOMATIONS, "";
+}

@@ -1,0 +1,96 @@
+//! The commands: requests of clients, one row each. All of them are part of 0.9, the oldest version that is spoken here.
+
+use ahp_types::errors::json_rpc_error_codes::{INVALID_PARAMS, METHOD_NOT_FOUND};
+
+use super::Here::{self, Lacks, Offered};
+use crate::rpc::RpcError;
+
+/// What is known about a command.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) name: &'static str,
+    /// The channel that it is about.
+    pub(crate) channel: &'static str,
+    /// Its parameters beside the channel.
+    pub(crate) params: &'static str,
+    pub(crate) result: &'static str,
+    /// The codes of its own errors.
+    pub(crate) errors: &'static [i32],
+    pub(crate) here: Here,
+    /// The code of the refusal where it is not offered.
+    pub(crate) refusal: i32,
+}
+
+/// The row of a command that this host carries out.
+///
+/// # Errors
+/// The answer, if it does not.
+pub(crate) fn offered(method: &str) -> Result<&'static Command, RpcError> {
+    let Some(command) = ALL.iter().find(|command| command.name == method) else {
+        return Err(RpcError::unknown_method(method));
+    };
+    match command.here {
+        Offered => Ok(command),
+        Lacks(what) => Err(RpcError::new(command.refusal, format!("this host does not offer {what}"))),
+    }
+}
+
+macro_rules! commands {
+    ($($name:literal $channel:literal $params:literal => $result:literal $errors:tt $here:expr $(, $refusal:ident)?;)+) => {
+        /// All commands.
+        pub(crate) static ALL: &[Command] = &[$(Command {
+            name: $name,
+            channel: $channel,
+            params: $params,
+            result: $result,
+            errors: &$errors,
+            here: $here,
+            refusal: commands!(@refusal $($refusal)?),
+        }),+];
+    };
+    (@refusal) => { METHOD_NOT_FOUND };
+    (@refusal $refusal:ident) => { $refusal };
+}
+
+const CHATS: Here = Lacks("several chats in a session");
+const FILES: Here = Lacks("changes of files for clients");
+const TERMINALS: Here = Lacks("terminals");
+const AUTOMATIONS: Here = Lacks("automations");
+
+commands! {
+    "initialize" "root" "protocolVersions, clientId, clientInfo?, initialSubscriptions?" => "protocolVersion, serverSeq, snapshots, serverInfo, defaultDirectory" [-32005] Offered;
+    "reconnect" "root" "clientId, lastSeenServerSeq, subscriptions" => "replay or snapshots" [-32008] Offered;
+    "ping" "root" "" => "null" [] Offered;
+    "subscribe" "any" "delivery?, view?" => "snapshot" [-32001] Offered;
+    "listSessions" "root" "limit?, cursor?" => "items, nextCursor?" [-32602] Offered;
+    "createSession" "the new session" "provider?, workingDirectories?, config?, activeClient?" => "null" [-32002, -32003, -32602] Offered;
+    "disposeSession" "session" "" => "null" [-32001] Offered;
+    "createChat" "session" "chat: the default chat" => "null" [-32001, -32602] Offered;
+    "disposeChat" "chat" "" => "" [-32602] CHATS, INVALID_PARAMS;
+    "moveChat" "chat" "destination" => "" [-32602] CHATS, INVALID_PARAMS;
+    "fetchTurns" "chat" "cursor?" => "" [-32601] Lacks("turns by the page: snapshots hold all of them");
+    "completions" "chat" "kind, text, offset" => "" [-32601] Lacks("completions");
+    "resolveSessionConfig" "root" "provider?, config?" => "schema, values" [-32002, -32602] Offered;
+    "sessionConfigCompletions" "root" "provider?, config?, property, query?" => "" [-32601] Lacks("completions of settings: their values are in the schema");
+    "authenticate" "root" "resource, token" => "" [-32601] Lacks("sign-ins: no agent here needs one");
+    "createTerminal" "terminal" "claim, name?, cwd?, cols?, rows?" => "" [-32601] TERMINALS;
+    "disposeTerminal" "terminal" "" => "" [-32601] TERMINALS;
+    "resourceRead" "root" "uri, encoding?" => "data, encoding, contentType?" [-32008] Offered;
+    "resourceWrite" "root" "uri, data, encoding" => "" [-32601] FILES;
+    "resourceList" "root" "uri" => "" [-32601] Lacks("directories for clients");
+    "resourceCopy" "root" "source, destination" => "" [-32601] FILES;
+    "resourceDelete" "root" "uri, recursive?" => "" [-32601] FILES;
+    "resourceMove" "root" "source, destination" => "" [-32601] FILES;
+    "resourceResolve" "root" "uri" => "" [-32601] Lacks("directories for clients");
+    "resourceMkdir" "root" "uri" => "" [-32601] FILES;
+    "resourceRequest" "root" "uri, read?, write?" => "" [-32601] FILES;
+    "createResourceWatch" "root" "uri, recursive?, excludes?, includes?" => "" [-32601] Lacks("watches");
+    "invokeChangesetOperation" "changeset" "operationId, target?" => "" [-32601] Lacks("changesets");
+    "listAutomationTriggerDefinitions" "automations" "" => "" [-32601] AUTOMATIONS;
+    "runAutomation" "automations" "automation" => "" [-32601] AUTOMATIONS;
+    "fetchAutomationRuns" "automations" "automation, cursor?" => "" [-32601] AUTOMATIONS;
+
+    // Ours: what AHP has no word for.
+    "hostler/audit" "session" "after?, limit?" => "items, next?" [-32001] Offered;
+    "hostler/stopBackgroundWork" "chat" "id" => "null" [-32001, -32602] Offered;
+}

@@ -1,0 +1,96 @@
+//! The protocol as one table: which actions, commands and notifications there are, since when, who may say them, and what
+//! this host offers of them. Dispatch checks, version filters and `docs/ahp.md` are made from it.
+
+pub(crate) mod actions;
+mod bounds;
+mod check;
+pub(crate) mod commands;
+mod docs;
+pub(crate) mod notifications;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use check::check;
+pub use docs::reference;
+
+/// The version of the protocol that brought something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Since(pub(crate) u64, pub(crate) u64, pub(crate) u64);
+
+/// The kinds of channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChannelKind {
+    Root,
+    Session,
+    Chat,
+    Terminal,
+    Changeset,
+    Annotations,
+    ResourceWatch,
+    Canvas,
+    Automations,
+    AutomationRun,
+}
+
+impl ChannelKind {
+    /// The kind of a channel, by its name.
+    pub(crate) fn of(channel: &str) -> Option<Self> {
+        const SCHEMES: &[(&str, ChannelKind)] = &[
+            ("ahp-chat:", ChannelKind::Chat),
+            ("ahp-terminal:", ChannelKind::Terminal),
+            ("ahp-resource-watch:", ChannelKind::ResourceWatch),
+            ("ahp-canvas:", ChannelKind::Canvas),
+            ("ahp-automations:", ChannelKind::Automations),
+            ("ahp-automation-run:", ChannelKind::AutomationRun),
+        ];
+        if channel == hostler_engine::ROOT {
+            return Some(Self::Root);
+        }
+        if let Some((_, kind)) = SCHEMES.iter().find(|(scheme, _)| channel.starts_with(scheme)) {
+            return Some(*kind);
+        }
+        if !hostler_engine::is_session_uri(channel) {
+            return None;
+        }
+        Some(match channel.ends_with("/annotations") {
+            true => Self::Annotations,
+            false if channel.contains("/changeset/") => Self::Changeset,
+            false => Self::Session,
+        })
+    }
+
+    /// What people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Root => "root",
+            Self::Session => "session",
+            Self::Chat => "chat",
+            Self::Terminal => "terminal",
+            Self::Changeset => "changeset",
+            Self::Annotations => "annotations",
+            Self::ResourceWatch => "resource watch",
+            Self::Canvas => "canvas",
+            Self::Automations => "automations",
+            Self::AutomationRun => "automation run",
+        }
+    }
+}
+
+/// Who may dispatch an action. The host may say everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Host,
+    Client,
+    /// Only the client that the action speaks for.
+    Itself,
+    /// Only the client whose tool it is about, and this host lets no client run tools.
+    ToolOwner,
+}
+
+/// What this host makes of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Here {
+    Offered,
+    /// This host does not offer what it belongs to. Nothing that it advertises says otherwise.
+    Lacks(&'static str),
+}

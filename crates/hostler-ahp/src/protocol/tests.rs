@@ -1,0 +1,155 @@
+//! The table against the protocol's types, and what is checked by it.
+
+use std::collections::BTreeSet;
+
+use ahp_types::{ActionType, StateAction};
+use hostler_engine::Dispatch;
+use serde_json::{Value, json};
+
+use super::{By, ChannelKind, Here, actions, bounds, check, commands, notifications};
+
+fn checked(kind: ChannelKind, action: Value) -> Result<(), String> {
+    let name = action["type"].as_str().unwrap().to_owned();
+    let action: StateAction = serde_json::from_value(action).unwrap();
+    let (client_id, channel) = ("me".to_owned(), "x:/y".to_owned());
+    check(kind, &name, &Dispatch { client_id, client_seq: 1, channel, action, from: None })
+}
+
+fn message(text: &str) -> Value {
+    json!({"text": text, "origin": {"kind": "user"}})
+}
+
+fn start(turn: &str, message: &Value) -> Value {
+    json!({"type": "chat/turnStarted", "turnId": turn, "startedAt": "2026-01-01T00:00:00Z", "message": message})
+}
+
+#[test]
+fn the_actions_are_those_of_the_protocols_types() {
+    let names: BTreeSet<&str> = actions::ALL.iter().map(|action| action.name).collect();
+    assert_eq!((actions::ALL.len(), names.len()), (106, 106));
+    for (action, kind) in actions::ALL.iter().zip(actions::in_the_types()) {
+        assert_eq!(serde_json::to_value(&kind).unwrap(), action.name);
+        assert_eq!(serde_json::from_value::<ActionType>(action.name.into()).unwrap(), kind);
+    }
+    let clients = actions::ALL.iter().filter(|action| action.by != By::Host).count();
+    assert_eq!(clients, 47, "the protocol lets clients dispatch 47 of them");
+}
+
+#[test]
+fn names_are_given_once() {
+    let commands: BTreeSet<&str> = commands::ALL.iter().map(|command| command.name).collect();
+    assert_eq!(commands.len(), commands::ALL.len());
+    let ours = commands.iter().filter(|name| name.starts_with("hostler/")).count();
+    assert_eq!(commands.len() - ours, 31, "the protocol's own");
+    let notifications: BTreeSet<&str> = notifications::ALL.iter().map(|row| row.name).collect();
+    assert_eq!((notifications.len(), notifications::ALL.len()), (11, 11));
+}
+
+#[test]
+fn every_action_that_a_client_may_not_dispatch_is_refused_with_a_sentence() {
+    for action in actions::ALL {
+        // Even malformed: whether it is offered comes first.
+        let home = action.channels[0];
+        let reason = checked(home, json!({"type": action.name, "client": "nobody"}));
+        match (action.by, action.here) {
+            (By::Host, _) => assert!(reason.unwrap_err().contains("only hosts say it"), "{}", action.name),
+            (By::ToolOwner, _) => assert!(reason.unwrap_err().contains("tools that clients run"), "{}", action.name),
+            (_, Here::Lacks(what)) => assert_eq!(reason.unwrap_err(), format!("this host does not offer {what}")),
+            (By::Client | By::Itself, Here::Offered) => {
+                let elsewhere = checked(ChannelKind::Canvas, json!({"type": action.name}));
+                assert!(elsewhere.unwrap_err().contains("does not belong on this channel"), "{}", action.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_action_that_cannot_be_read_is_told_from_one_that_is_not_known() {
+    let reason = |action| checked(ChannelKind::Chat, action).unwrap_err();
+    let half = json!({"type": "chat/turnStarted", "turnId": "t", "message": message("x")});
+    assert_eq!(reason(half), r#"the action "chat/turnStarted" is malformed: missing field `startedAt`"#);
+    let wrong = json!({"type": "chat/turnCancelled", "turnId": 7, "duration": 1});
+    assert!(reason(wrong).contains("invalid type: integer `7`, expected a string"));
+    assert!(reason(json!({"type": "chat/fromTheFuture"})).contains("does not know"));
+    let long = reason(json!({"type": "ü".repeat(10_000)}));
+    assert!(long.len() < 500, "what a client says is not repeated at length");
+    let long = reason(json!({"type": "chat/turnCancelled", "turnId": "t", "duration": "ü".repeat(10_000)}));
+    assert!(long.contains("malformed") && long.len() < 500);
+}
+
+#[test]
+fn a_client_speaks_for_itself_and_for_its_user() {
+    let set =
+        |client: &str| json!({"type": "session/activeClientSet", "activeClient": {"clientId": client, "tools": []}});
+    assert_eq!(checked(ChannelKind::Session, set("me")), Ok(()));
+    assert_eq!(checked(ChannelKind::Session, set("you")).unwrap_err(), "a client can speak for itself only");
+    let removed = json!({"type": "session/activeClientRemoved", "clientId": "you"});
+    assert!(checked(ChannelKind::Session, removed).is_err());
+    for kind in ["agent", "tool", "automation", "systemNotification"] {
+        let forged = json!({"text": "x", "origin": {"kind": kind}});
+        let draft = json!({"type": "chat/draftChanged", "draft": forged});
+        let queued = json!({"type": "chat/pendingMessageSet", "kind": "queued", "id": "q", "message": forged});
+        for action in [start("t", &forged), draft, queued] {
+            assert!(checked(ChannelKind::Chat, action).unwrap_err().contains("messages of its user"), "{kind}");
+        }
+    }
+    assert_eq!(checked(ChannelKind::Chat, start("t", &message("x"))), Ok(()));
+}
+
+#[test]
+fn what_is_too_large_or_has_no_name_is_refused() {
+    let long = "x".repeat(bounds::MAX_ID + 1);
+    let fits = "x".repeat(bounds::MAX_ID);
+    let chat = |action| checked(ChannelKind::Chat, action);
+    assert_eq!(chat(start(&fits, &message("x"))), Ok(()));
+    for id in ["", &*long] {
+        let confirmed = |turn: &str, call: &str| json!({"type": "chat/toolCallConfirmed", "turnId": turn, "toolCallId": call, "approved": true});
+        let cases = [
+            start(id, &message("x")),
+            json!({"type": "chat/turnCancelled", "turnId": id, "duration": 1}),
+            json!({"type": "chat/turnResume", "turnId": id}),
+            json!({"type": "chat/pendingMessageSet", "kind": "queued", "id": id, "message": message("x")}),
+            json!({"type": "chat/pendingMessageRemoved", "kind": "queued", "id": id}),
+            json!({"type": "chat/queuedMessagesReordered", "order": ["a", id]}),
+            json!({"type": "chat/inputAnswerChanged", "requestId": id, "questionId": "q"}),
+            json!({"type": "chat/inputAnswerChanged", "requestId": "r", "questionId": id}),
+            json!({"type": "chat/inputCompleted", "requestId": id, "response": "cancel"}),
+            confirmed(id, "c"),
+            confirmed("t", id),
+        ];
+        for action in cases {
+            assert!(chat(action.clone()).unwrap_err().contains("has 1 to 256 bytes"), "{action}");
+        }
+    }
+    let text = "x".repeat(bounds::MAX_TEXT + 1);
+    assert!(chat(start("t", &message(&text))).unwrap_err().contains("attach larger things"));
+    assert!(chat(json!({"type": "chat/draftChanged", "draft": message(&text)})).is_err());
+    let mut noted = message("x");
+    noted["_meta"] = json!({"k": "x".repeat(bounds::MAX_META)});
+    assert!(chat(start("t", &noted)).unwrap_err().contains("_meta"));
+    let order = vec!["a"; bounds::MAX_ORDER + 1];
+    assert!(chat(json!({"type": "chat/queuedMessagesReordered", "order": order})).is_err());
+    let huge = json!({"type": "session/configChanged", "config": {"k": "x".repeat(bounds::MAX_ACTION)}});
+    assert!(checked(ChannelKind::Session, huge).unwrap_err().contains("at most"));
+}
+
+#[test]
+fn channels_are_told_apart_by_their_names() {
+    let cases = [
+        ("ahp-root://", Some(ChannelKind::Root)),
+        ("claude:/1", Some(ChannelKind::Session)),
+        ("claude:/1/annotations", Some(ChannelKind::Annotations)),
+        ("claude:/1/changeset/turn/t", Some(ChannelKind::Changeset)),
+        ("ahp-chat://default/x", Some(ChannelKind::Chat)),
+        ("ahp-terminal:/1", Some(ChannelKind::Terminal)),
+        ("ahp-resource-watch:/1", Some(ChannelKind::ResourceWatch)),
+        ("ahp-automations://", Some(ChannelKind::Automations)),
+        ("ahp-automation-run:/1", Some(ChannelKind::AutomationRun)),
+        ("ahp-otlp://logs", None),
+        ("", None),
+        ("nonsense", None),
+    ];
+    for (channel, kind) in cases {
+        assert_eq!(ChannelKind::of(channel), kind, "{channel}");
+    }
+}

@@ -4,8 +4,12 @@
 #[path = "workers/asking.rs"]
 mod asking;
 mod common;
+#[path = "workers/lives.rs"]
+mod lives;
 #[path = "workers/stopping.rs"]
 mod stopping;
+#[path = "workers/usage.rs"]
+mod usage;
 
 use std::time::{Duration, Instant};
 

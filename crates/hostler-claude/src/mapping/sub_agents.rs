@@ -180,6 +180,20 @@ impl Mapper {
                 out.extend(finished.map(|event| did(&id, event)));
             }
         }
+        for block in blocks {
+            if let Block::ToolResult { id: call, .. } = block {
+                self.returned_within(call, out);
+            }
+        }
+    }
+
+    /// A call of a sub-agent has returned. If it made another one whose end was told, that one is over now: what it
+    /// handed back is not told once more.
+    fn returned_within(&mut self, call: &str, out: &mut Events) {
+        let Some(id) = self.sub_agents.named(call).cloned() else { return };
+        if self.sub_agents.running.get(&id).is_some_and(|agent| agent.told.is_some()) {
+            self.sub_agent_over(&id, None, out);
+        }
     }
 
     /// A sub-agent is about to make a call: said by its message, or by our hook, whichever comes first.

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hostler_driver::{Driver, OpenError, OpenSpec, Opened, Prompt, ProviderInfo};
+use hostler_driver::{Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt, ProviderInfo, ResumeToken};
 use hostler_process::SupervisorCommand;
 
 use crate::Executable;
 use crate::fingerprint::fingerprint;
+use crate::forget;
 use crate::open;
 use crate::prompt;
 use crate::stats::{Counters, WireStats};
@@ -73,7 +74,7 @@ impl ClaudeConfig {
     }
 
     /// Where agents keep their own files.
-    fn config_directory(&self) -> Option<PathBuf> {
+    pub(crate) fn config_directory(&self) -> Option<PathBuf> {
         let variable = |name: &str| {
             let mut all = self.agent_env.iter().chain(&self.host_environment);
             all.find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
@@ -140,6 +141,10 @@ impl Driver for ClaudeDriver {
 
     fn longest_prompt(&self) -> usize {
         LONGEST_PROMPT
+    }
+
+    fn drop_images(&self, token: &ResumeToken, which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
+        forget::drop_images(self.config.clone(), token.clone(), which).boxed()
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {

@@ -25,6 +25,7 @@ mod driver;
 mod executable;
 mod failure;
 mod fingerprint;
+mod forget;
 pub mod install;
 pub mod mapping;
 mod open;

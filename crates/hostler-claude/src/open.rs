@@ -61,7 +61,7 @@ pub(crate) async fn open(
         &spec.model,
     );
     let transcripts = Transcripts::new(&environment, &working_directory);
-    let lock = lock(&config, &spec).await?;
+    let lock = lock(&config, &spec.conversation.id().to_string()).await?;
     let process_spec = process_spec(&config, &spec, &transcripts, &environment, &working_directory, lock).await?;
     let process = hostler_process::spawn(process_spec)
         .await
@@ -84,11 +84,10 @@ pub(crate) async fn open(
 
 /// Locks the conversation. An agent that is just being ended, of this host or of one that was killed, gives it back in a
 /// moment; a living one does not.
-async fn lock(config: &ClaudeConfig, spec: &OpenSpec) -> Result<ConversationLock, OpenError> {
-    let conversation = spec.conversation.id().to_string();
+pub(crate) async fn lock(config: &ClaudeConfig, conversation: &str) -> Result<ConversationLock, OpenError> {
     let deadline = Instant::now() + LAST_BREATH;
     loop {
-        match ConversationLock::acquire(&config.runtime_dir, &conversation, &config.holder) {
+        match ConversationLock::acquire(&config.runtime_dir, conversation, &config.holder) {
             Err(LockError::Held { .. }) if Instant::now() < deadline => tokio::time::sleep(LOCK_POLL).await,
             locked => return locked.map_err(|cause| failure::locked(&cause)),
         }

@@ -262,6 +262,8 @@ pub enum ApiErrorCategory {
     Overloaded,
     /// The provider does not accept the request (400, 404).
     InvalidRequest,
+    /// The provider does not accept a picture or a document of the conversation (400).
+    AttachmentRejected,
     /// The request is too large (413).
     TooLarge,
     /// The provider could not be reached.
@@ -295,6 +297,7 @@ impl ApiErrorCategory {
             Self::RateLimit => "rateLimit",
             Self::Overloaded => "overloaded",
             Self::InvalidRequest => "invalidRequest",
+            Self::AttachmentRejected => hostler_attachments::Code::ProviderRejected.as_str(),
             Self::TooLarge => "tooLarge",
             Self::Network => "network",
             Self::Limit => "limit",
@@ -311,6 +314,9 @@ impl ApiErrorCategory {
             Self::Overloaded => "The provider has trouble; try again later.",
             Self::InvalidRequest => {
                 "The provider did not accept the request; another model or a shorter message may help."
+            }
+            Self::AttachmentRejected => {
+                "The provider did not accept a picture or document of this conversation; drop it and go on without it."
             }
             Self::TooLarge => "The conversation is too large for the provider; start a new session.",
             Self::Network => "The provider could not be reached; check the network and send the message again.",

@@ -70,6 +70,9 @@ pub enum DropError {
     /// The record of the conversation is not there.
     #[error("the agent's record of the conversation is gone")]
     Missing,
+    /// An agent leads the conversation.
+    #[error("an agent still works in this conversation; stop it and try again")]
+    Busy,
     /// The record could not be read or written.
     #[error("the agent's record of the conversation could not be changed: {0}")]
     Failed(String),

@@ -23,6 +23,9 @@ pub(super) fn of(result: &TurnResult<'_>, produced: bool) -> TurnOutcome {
 }
 
 fn category(result: &TurnResult<'_>) -> ApiErrorCategory {
+    if result.api_error_status == Some(400) && names_attachment(result) {
+        return ApiErrorCategory::AttachmentRejected;
+    }
     if let Some(status) = result.api_error_status {
         return ApiErrorCategory::from_status(status);
     }
@@ -33,6 +36,14 @@ fn category(result: &TurnResult<'_>) -> ApiErrorCategory {
         (_, _, Some(text)) if text.starts_with("API Error") => ApiErrorCategory::Network,
         _ => ApiErrorCategory::Agent,
     }
+}
+
+/// Whether the provider's reason is a picture or a document: it names the block, or the agent tells it in words of its own.
+fn names_attachment(result: &TurnResult<'_>) -> bool {
+    let words = result.result.as_deref().unwrap_or_default().split(|letter: char| !letter.is_alphanumeric());
+    let mut names = words.map(str::to_ascii_lowercase);
+    result.terminal_reason.as_deref() == Some("image_error")
+        || names.any(|word| matches!(&*word, "image" | "images" | "pdf" | "document" | "documents"))
 }
 
 fn message(result: &TurnResult<'_>) -> String {
@@ -73,4 +84,37 @@ fn bounded(mut text: String) -> String {
         text.push('…');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Text;
+
+    #[test]
+    fn only_a_refusal_that_names_an_attachment_is_one_of_an_attachment() {
+        let rejected = ApiErrorCategory::AttachmentRejected;
+        for (status, text, reason, expected) in [
+            (400, "messages.2.content.1.image.source.base64: Could not process image", "completed", rejected),
+            (400, "Image was too large. Try resizing the image.", "completed", rejected),
+            (400, "The PDF file was not valid.", "completed", rejected),
+            (400, "API Error: a document could not be processed and was removed.", "api_error", rejected),
+            (400, "it went away", "image_error", rejected),
+            (400, "see the documentation of imagery", "api_error", ApiErrorCategory::InvalidRequest),
+            (401, "no key for this image", "api_error", ApiErrorCategory::Auth),
+            (413, "the image is too large", "api_error", ApiErrorCategory::TooLarge),
+            (529, "image", "api_error", ApiErrorCategory::Overloaded),
+        ] {
+            let text_of = |text: &'static str| Some(Text(text.into()));
+            let result = TurnResult {
+                is_error: true,
+                api_error_status: Some(status),
+                result: text_of(text),
+                terminal_reason: text_of(reason),
+                ..TurnResult::default()
+            };
+            assert_eq!(category(&result), expected, "{status} {text}");
+        }
+        assert_eq!(rejected.as_str(), "attachment_provider_rejected");
+    }
 }

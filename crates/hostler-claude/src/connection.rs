@@ -157,8 +157,18 @@ impl Connection for ClaudeConnection {
     }
 
     fn interrupt(&self) -> BoxFuture<'_, Result<(), ConnectionError>> {
-        // The answer says nothing that the turn's end does not, and an agent that hangs gives none.
-        async move { self.ask(HostRequest::Interrupt).await.map(drop) }.boxed()
+        async move {
+            // An agent that is interrupted begins a turn about what waits in its queue. So that is taken back first.
+            let message = self.shared.mapper().message_on_its_way();
+            if let Some(message_uuid) = message {
+                let request_id = self.shared.requests.withdraw(message_uuid);
+                let request = HostRequest::CancelAsyncMessage { message_uuid };
+                self.queue(&HostMessage::ControlRequest { request_id: &request_id, request }, None).await?;
+            }
+            // The answer says nothing that the turn's end does not, and an agent that hangs gives none.
+            self.ask(HostRequest::Interrupt).await.map(drop)
+        }
+        .boxed()
     }
 
     fn answer(&self, request: &RequestId, answer: Answer) -> BoxFuture<'_, Result<(), ConnectionError>> {

@@ -5,10 +5,27 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use crate::wire::ControlAnswer;
+
+/// What a withdrawal came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Withdrawal {
+    /// The message that we wanted back.
+    pub(crate) message: Uuid,
+    /// Whether the agent had it still, and no longer has it.
+    pub(crate) is_back: bool,
+}
+
+#[derive(Deserialize)]
+struct CancelledBody {
+    #[serde(default)]
+    cancelled: bool,
+}
 
 /// An answer to a request of ours: its body (where it has one), or the agent's reason to refuse.
 pub(crate) type Answer = Result<Option<Box<RawValue>>, String>;
@@ -23,20 +40,46 @@ pub(crate) struct Requests {
 struct State {
     last_id: u64,
     waiting: HashMap<String, oneshot::Sender<Answer>>,
+    /// Requests that want a message back. Their answers have to be heard in the order of the agent's output.
+    withdrawals: HashMap<String, Uuid>,
     closed: bool,
+}
+
+impl State {
+    fn next_id(&mut self) -> String {
+        self.last_id += 1;
+        format!("hostler-{}", self.last_id)
+    }
 }
 
 impl Requests {
     /// A new request's id, and its answer. The answer is an error at once if the agent has ended, and as soon as it ends.
     pub(crate) fn register(&self) -> (String, oneshot::Receiver<Answer>) {
         let mut state = self.lock();
-        state.last_id += 1;
-        let id = format!("hostler-{}", state.last_id);
+        let id = state.next_id();
         let (sender, receiver) = oneshot::channel();
         if !state.closed {
             state.waiting.insert(id.clone(), sender);
         }
         (id, receiver)
+    }
+
+    /// The id of a request that wants a message back. Nobody waits for its answer: [`withdrawal`](Self::withdrawal) tells.
+    pub(crate) fn withdraw(&self, message: Uuid) -> String {
+        let mut state = self.lock();
+        let id = state.next_id();
+        if !state.closed {
+            state.withdrawals.insert(id.clone(), message);
+        }
+        id
+    }
+
+    /// What an answer says about a message that we wanted back, if that is what it answers.
+    pub(crate) fn withdrawal(&self, answer: &ControlAnswer<'_>) -> Option<Withdrawal> {
+        let message = self.lock().withdrawals.remove(&*answer.request_id)?;
+        let body = answer.outcome.as_ref().ok().copied().flatten();
+        let body: Option<CancelledBody> = body.and_then(|body| serde_json::from_str(body.get()).ok());
+        Some(Withdrawal { message, is_back: body.is_some_and(|body| body.cancelled) })
     }
 
     /// Hands an answer to whoever waits for it. Answers to requests that we do not know are normal: some builds echo
@@ -59,6 +102,7 @@ impl Requests {
         let mut state = self.lock();
         state.closed = true;
         state.waiting.clear();
+        state.withdrawals.clear();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -108,6 +152,27 @@ mod tests {
         let (_, mut waiting) = requests.register();
         answer(&requests, r#"{"type":"control_response","response":{"subtype":"success","request_id":"whose"}}"#);
         assert_eq!(waiting.try_recv().unwrap_err(), oneshot::error::TryRecvError::Empty);
+    }
+
+    #[test]
+    fn a_withdrawal_is_answered_once_and_a_refusal_is_a_no() {
+        let requests = Requests::default();
+        let told = |id: &str, outcome: &str| {
+            let line = format!(
+                r#"{{"type":"control_response","response":{{"subtype":"success","request_id":"{id}","response":{outcome}}}}}"#
+            );
+            match WireMessage::parse(line.as_bytes()).unwrap() {
+                WireMessage::ControlResponse(answer) => requests.withdrawal(&answer),
+                other => panic!("{other:?}"),
+            }
+        };
+        for (body, is_back) in [(r#"{"cancelled":true}"#, true), (r#"{"cancelled":false}"#, false), ("{}", false)] {
+            let message = Uuid::new_v4();
+            let id = requests.withdraw(message);
+            assert_eq!(told("another", body), None);
+            assert_eq!(told(&id, body), Some(Withdrawal { message, is_back }));
+            assert_eq!(told(&id, body), None, "told once");
+        }
     }
 
     #[test]

@@ -21,6 +21,22 @@ pub(crate) fn message(prompt: &Prompt, id: Uuid) -> HostMessage<'_> {
     HostMessage::user(defused(prompt.expose()), blocks, id, Priority::Later)
 }
 
+/// What a person says while the agent works, as a message that the agent folds into its turn. It keeps words and pictures
+/// of such a message alone, so text that is attached is told as words.
+pub(crate) fn folded(prompt: &Prompt, id: Uuid) -> HostMessage<'_> {
+    let told = |block| match harmless(block) {
+        Cow::Borrowed(Block::Text { title, text }) => Cow::Owned(as_words(title, text)),
+        Cow::Owned(Block::Text { title, text }) => Cow::Owned(as_words(&title, &text)),
+        other => other,
+    };
+    let blocks = prompt.blocks().iter().map(told).collect();
+    HostMessage::user(no_command(defused(prompt.expose())), blocks, id, Priority::Next)
+}
+
+fn as_words(title: &Title, text: &str) -> Block {
+    Block::References(format!("The user attached the file {title}:\n\n{text}").into())
+}
+
 /// How many bytes a prompt takes when it is written, its line feed included.
 pub(crate) fn length(prompt: &Prompt) -> usize {
     // Serializing fails for none of our messages; were it to, the message would be too long for everybody.
@@ -56,10 +72,10 @@ fn changed(text: &str) -> Option<String> {
     }
 }
 
-/// Words that are no command of the agent's: a space before them is enough.
+/// Words that are no command of the agent's. Where a turn runs, some builds look behind spaces, too.
 fn no_command(text: Cow<'_, str>) -> Cow<'_, str> {
-    match text.starts_with('/') {
-        true => Cow::Owned(format!(" {text}")),
+    match text.trim_start().starts_with('/') {
+        true => Cow::Owned(format!("The user says: {text}")),
         false => text,
     }
 }

@@ -3,15 +3,18 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use hostler_driver::{
-    ApiErrorCategory, DriverEvent, Gatekeeper, RequestId, StderrTail, SubAgentEvent, SubAgentOutcome, TurnOutcome,
+    ApiErrorCategory, DriverEvent, Gatekeeper, RequestId, StderrTail, Steer, SubAgentEvent, SubAgentOutcome,
+    TurnOutcome,
 };
 use hostler_process::{CloseMode, LineError, LineReader, ProcessHandle};
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
 
 use crate::asks::Consequence;
 use crate::connection::{Outgoing, Shared};
+use crate::control::Withdrawal;
 use crate::display;
 use crate::prompt;
 use crate::stats::Counters;
@@ -93,7 +96,12 @@ impl Pump {
             WireMessage::ControlCancel { request_id } if self.shared.asks().withdraw(request_id) => {
                 events.push(DriverEvent::RequestWithdrawn(RequestId(request_id.to_string())));
             }
-            WireMessage::ControlResponse(answer) => self.shared.requests.resolve(answer),
+            WireMessage::ControlResponse(answer) => match self.shared.requests.withdrawal(answer) {
+                Some(Withdrawal { message, is_back }) => {
+                    events.extend(self.shared.mapper().message_withdrawn(message, is_back));
+                }
+                None => self.shared.requests.resolve(answer),
+            },
             WireMessage::Unknown { kind, subtype } => {
                 tracing::debug!(kind, subtype, "the agent sent a message that is not known");
             }
@@ -111,7 +119,7 @@ impl Pump {
     fn on_request(&mut self, ask: &ControlAsk<'_>, hurry: &CancellationToken) -> Vec<DriverEvent> {
         let mut steer = None;
         let mut words = || {
-            steer = if ask.reaches_agent() { self.shared.mapper().inject() } else { None };
+            steer = if ask.reaches_agent() { self.tell() } else { None };
             steer.as_ref().map(|steer| prompt::said_meanwhile(steer.text.expose()))
         };
         let consequence = self.shared.asks().consider(ask, &*self.gatekeeper, &mut words);
@@ -141,6 +149,25 @@ impl Pump {
             });
         }
         events
+    }
+
+    /// The words that the answer to a hook carries. What has attachments is written before that answer instead, so that
+    /// the agent has it in its queue when the call is over.
+    fn tell(&self) -> Option<Steer> {
+        let steer = self.shared.mapper().next_steer()?;
+        if steer.text.blocks().is_empty() {
+            return self.shared.mapper().inject(&steer.id).then_some(steer);
+        }
+        let id = Uuid::new_v4();
+        // Made before the lock is taken: it may be large.
+        let line = prompt::folded(&steer.text, id).to_line().ok()?;
+        let mut mapper = self.shared.mapper();
+        if mapper.write_steer(&steer.id, id) {
+            // Under the lock: whoever takes it back speaks behind it. An agent whose queue is full is ended, and then it is
+            // given back.
+            let _ = self.lines.try_send(Outgoing::Line { line, written: None });
+        }
+        None
     }
 
     /// Turns begin and end, and hooks fire, with the conversation's name: occasions to learn where it is stored.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bed::{Bed, say, text, turn, until_delta};
+use hostler_attachments::{Block, ImageType, Title};
 use hostler_driver::{
     CloseMode, ConversationStart, Driver as _, DriverEvent, Gate, GatedCall, Gatekeeper, MAX_STEER, Opened, Prompt,
     Steer, SteerId, TurnOutcome,
@@ -69,6 +70,48 @@ async fn words_are_told_at_the_next_call_once_and_before_the_answer_to_them() {
         assert!(!opened.connection.unsteer(&SteerId("one".to_owned())), "told is told");
         opened.connection.close(CloseMode::Now).await;
     }
+}
+
+/// The same with something attached.
+fn with_picture(id: &str, text: &str) -> Steer {
+    let picture = Block::Image { media_type: ImageType::Png, data: b"png"[..].into() };
+    let file = Block::Text { title: Title::new("a.txt"), text: "attached".into() };
+    Steer { id: SteerId(id.to_owned()), text: Prompt::new(text).with_blocks(vec![picture, file]) }
+}
+
+#[tokio::test]
+async fn what_is_attached_is_told_with_the_words_once_and_before_the_answer_to_them() {
+    let bed = Bed::new();
+    for mut opened in [open(&bed).await, bed.open().await] {
+        let go = begun(&bed, &mut opened, "tools 2").await;
+        opened.connection.steer(with_picture("one", "see this"));
+        std::fs::write(go, "").unwrap();
+        let events = turn(&mut opened).await;
+        assert_eq!(receipts(&events), ["answer", "told one", "answer", "answer", "end"]);
+        assert_eq!(text(&events), "told: see this [image/png: cG5n] The user attached the file a.txt:\n\nattached");
+        assert!(!opened.connection.unsteer(&SteerId("one".to_owned())), "told is told");
+        opened.connection.close(CloseMode::Now).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_attached_is_given_back_where_words_are() {
+    let bed = Bed::new();
+    let mut opened = open(&bed).await;
+    for turn_of in ["deltas 3", "subtool"] {
+        let go = begun(&bed, &mut opened, turn_of).await;
+        opened.connection.steer(with_picture("one", "kept"));
+        std::fs::write(go, "").unwrap();
+        assert_eq!(receipts(&turn(&mut opened).await), ["answer", "kept one", "end"]);
+    }
+    // A document would be lost on its way.
+    let go = begun(&bed, &mut opened, "tools 1").await;
+    let paper = Block::Pdf { title: Title::new("a.pdf"), data: b"%PDF"[..].into() };
+    let text = Prompt::new("see this").with_blocks(vec![paper]);
+    opened.connection.steer(Steer { id: SteerId("paper".to_owned()), text });
+    std::fs::write(go, "").unwrap();
+    assert_eq!(receipts(&turn(&mut opened).await), ["answer", "answer", "kept paper", "end"]);
+    opened.connection.close(CloseMode::Now).await;
 }
 
 #[tokio::test]

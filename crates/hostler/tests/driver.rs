@@ -1,6 +1,8 @@
 //! The driver with the real Claude Code, both builds: what the engine relies on and no fake can vouch for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "driver/attachments.rs"]
+mod attachments;
 #[path = "driver/bed.rs"]
 mod bed;
 #[path = "driver/beside.rs"]
@@ -8,6 +10,12 @@ mod beside;
 mod common;
 #[path = "driver/conformance.rs"]
 mod conformance;
+#[path = "driver/folding.rs"]
+mod folding;
+#[path = "driver/forgetting.rs"]
+mod forgetting;
+#[path = "driver/pictures.rs"]
+mod pictures;
 #[path = "driver/policies.rs"]
 mod policies;
 #[path = "driver/steering.rs"]

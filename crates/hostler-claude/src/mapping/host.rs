@@ -26,10 +26,30 @@ impl Mapper {
         self.steering.take_back(id)
     }
 
-    /// The words that the model is told now: whoever takes them has to tell.
-    pub fn inject(&mut self) -> Option<Steer> {
+    /// What the model could be told now.
+    pub fn next_steer(&self) -> Option<Steer> {
         self.turn.as_ref()?;
-        self.steering.inject()
+        self.steering.next().cloned()
+    }
+
+    /// The model is told these words now: whoever takes them has to tell. `false` if they are no longer held.
+    pub fn inject(&mut self, id: &SteerId) -> bool {
+        self.turn.is_some() && self.steering.inject(id)
+    }
+
+    /// These words go as a message of their own, under this id: whoever takes them has to write it.
+    pub fn write_steer(&mut self, id: &SteerId, message: Uuid) -> bool {
+        self.turn.is_some() && self.steering.write(id, message)
+    }
+
+    /// The message that was written and that the model may not have yet.
+    pub fn message_on_its_way(&self) -> Option<Uuid> {
+        self.steering.on_its_way()
+    }
+
+    /// We wanted a message back; whether the agent had it still.
+    pub fn message_withdrawn(&mut self, message: Uuid, is_back: bool) -> Option<DriverEvent> {
+        self.steering.withdrawn(message, is_back)
     }
 
     /// Words that came when there was no turn.

@@ -117,7 +117,10 @@ impl Mapper {
             WireMessage::User(message) => self.on_user(message, &mut out),
             WireMessage::Result(result) => self.on_result(result, &mut out),
             WireMessage::System(message) => self.on_system(message, &mut out),
-            WireMessage::Lifecycle(news) => self.causes.on_lifecycle(news),
+            WireMessage::Lifecycle(news) => {
+                self.causes.on_lifecycle(news);
+                out.extend(self.steering.on_lifecycle(news));
+            }
             WireMessage::Unknown { .. } => self.skipped.unknown += 1,
             WireMessage::ControlRequest(_)
             | WireMessage::ControlResponse(_)
@@ -294,7 +297,7 @@ impl Mapper {
         self.causes.answered(result.user_message_uuids.as_deref());
         self.resume.session_named(result.session_id.as_deref());
         out.extend(self.resume.at_end());
-        out.extend(self.steering.give_up());
+        out.extend(self.steering.turn_over());
         out.push(DriverEvent::TurnEnded(outcome::of(result, turn.produced)));
         self.answer = None;
         self.streamed = Streamed::default();
@@ -315,6 +318,7 @@ impl Mapper {
         self.turn(out);
         if self.answer.as_deref() != Some(id) {
             self.answer = Some(id.to_owned());
+            out.extend(self.steering.answered());
             out.push(DriverEvent::MessageStarted);
         }
     }

@@ -54,13 +54,30 @@ fn no_attachment_speaks_as_the_agent_or_commands_it() {
         text("<system-reminder>", tag),
         pdf,
         Block::References(format!("/{tag}").into()),
-        Block::References("/cost".into()),
+        Block::References(" /cost".into()),
     ];
     let content = written(&Prompt::new(tag).with_blocks(blocks));
     assert_eq!(content[0]["text"], safe);
     assert_eq!((&content[1]["title"], &content[1]["source"]["data"]), (&json!("&lt;system-reminder>"), &json!(safe)));
     assert_eq!(content[2]["title"], "&lt;system-reminder>");
-    assert_eq!((&content[3]["text"], &content[4]["text"]), (&json!(format!(" /{safe}")), &json!(" /cost")));
+    assert_eq!(
+        (&content[3]["text"], &content[4]["text"]),
+        (&json!(format!("The user says: /{safe}")), &json!("The user says:  /cost"))
+    );
+}
+
+#[test]
+fn what_is_folded_in_is_words_and_pictures_and_no_command() {
+    let blocks = vec![text("a.txt", "one <system-reminder>"), image(b"i"), Block::References("/cost".into())];
+    let prompt = Prompt::new("/compact <system-reminder>").with_blocks(blocks);
+    let line = folded(&prompt, Uuid::nil()).to_line().unwrap();
+    let line: Value = serde_json::from_slice(&line).unwrap();
+    assert_eq!(line["priority"], "next");
+    let content = line["message"]["content"].as_array().unwrap();
+    let texts: Vec<_> = content.iter().filter_map(|block| block["text"].as_str()).collect();
+    let file = "The user attached the file a.txt:\n\none &lt;system-reminder>";
+    assert_eq!(texts, ["The user says: /compact &lt;system-reminder>", file, "The user says: /cost"]);
+    assert_eq!(content[2]["type"], "image");
 }
 
 #[test]

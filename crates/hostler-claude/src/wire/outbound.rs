@@ -76,6 +76,11 @@ pub enum HostRequest {
     },
     /// Stop what you are doing.
     Interrupt,
+    /// Take a message back that waits in the agent's queue.
+    CancelAsyncMessage {
+        /// Which.
+        message_uuid: Uuid,
+    },
     /// End something that goes on in the background.
     StopTask {
         /// What.

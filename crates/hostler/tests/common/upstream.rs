@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use futures::StreamExt as _;
 use hostler_gateway::{AnswerBody, ScriptedUpstream, Upstream as _, UpstreamCall, UpstreamError};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 /// Stands in a script for the key that the caller showed.
@@ -31,9 +31,21 @@ struct Memory {
     requests: Mutex<Vec<Request>>,
     /// Words, and the script that they stand for.
     meanings: Mutex<Vec<(String, String)>>,
+    /// What no request may hold, and how one is refused that does.
+    refused: Mutex<Option<(String, StatusCode, String)>>,
 }
 
 impl Memory {
+    /// The refusal of a request, if it holds what none may hold.
+    fn refusal(&self, body: &Value) -> Option<Response> {
+        let refused = self.refused.lock().unwrap();
+        let (part, status, message) = refused.as_ref()?;
+        body["messages"].to_string().contains(part).then(|| {
+            let error = json!({ "type": "error", "error": { "type": "invalid_request_error", "message": message } });
+            (*status, [JSON], error.to_string()).into_response()
+        })
+    }
+
     /// The body with the scripts that are meant.
     fn understood(&self, body: Bytes) -> Bytes {
         let meanings = self.meanings.lock().unwrap();
@@ -70,7 +82,8 @@ impl Request {
 impl ScriptedServer {
     pub async fn start() -> Self {
         let memory = Arc::default();
-        let app = Router::new().route("/v1/messages", post(messages)).with_state(Arc::clone(&memory));
+        let app = Router::new().route("/v1/messages", post(messages));
+        let app = app.layer(DefaultBodyLimit::disable()).with_state(Arc::clone(&memory));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -79,6 +92,12 @@ impl ScriptedServer {
 
     pub fn requests(&self) -> Vec<Request> {
         self.memory.requests.lock().unwrap().clone()
+    }
+
+    /// From now on a request is refused as long as its messages hold this.
+    pub fn refuses(&self, part: &str, status: u16, message: &str) {
+        let status = StatusCode::from_u16(status).unwrap();
+        *self.memory.refused.lock().unwrap() = Some((part.to_owned(), status, message.to_owned()));
     }
 
     /// From now on the model takes these words for this script, or for themselves again.
@@ -108,7 +127,11 @@ async fn messages(State(memory): State<Arc<Memory>>, headers: HeaderMap, body: B
     };
     let request = Request { headers, max_tokens: json["max_tokens"].as_i64(), body: json };
     let key = request.header("x-api-key").unwrap_or_default().to_owned();
+    let refusal = memory.refusal(&request.body);
     memory.requests.lock().unwrap().push(request);
+    if let Some(refusal) = refusal {
+        return refusal;
+    }
     answer(call, key).await.unwrap_or_else(|(status, body)| (status, [JSON], body).into_response())
 }
 

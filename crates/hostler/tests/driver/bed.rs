@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hostler_attachments::Block;
 use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
 use hostler_driver::{
@@ -11,6 +12,7 @@ use hostler_driver::{
     OpenSpec, Opened, Prompt, Steer, SteerId,
 };
 use hostler_process::SupervisorCommand;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::common::upstream::ScriptedServer;
@@ -20,6 +22,7 @@ use crate::common::{Home, PATIENCE, cache_home};
 pub(crate) struct Bed {
     pub(crate) build: &'static str,
     pub(crate) place: Place,
+    pub(crate) conversation: Uuid,
     pub(crate) opened: Opened,
     /// Everything that the agent did.
     pub(crate) seen: Vec<DriverEvent>,
@@ -88,8 +91,9 @@ impl Bed {
         let place = Place::new(build).await;
         let mut spec = place.spec(gate);
         change(&mut spec);
+        let conversation = spec.conversation.id();
         let opened = place.driver().open(spec).await.unwrap();
-        Self { build, place, opened, seen: Vec::new() }
+        Self { build, place, conversation, opened, seen: Vec::new() }
     }
 
     /// A file in the working directory, which a command may wait for.
@@ -98,11 +102,30 @@ impl Bed {
     }
 
     pub(crate) async fn send(&self, prompt: &str) {
-        self.opened.connection.send(Prompt::new(prompt)).await.unwrap();
+        self.send_with(prompt, Vec::new()).await;
+    }
+
+    /// The same, with something attached.
+    pub(crate) async fn send_with(&self, prompt: &str, blocks: Vec<Block>) {
+        self.opened.connection.send(Prompt::new(prompt).with_blocks(blocks)).await.unwrap();
     }
 
     pub(crate) fn steer(&self, id: &str, text: &str) {
-        self.opened.connection.steer(Steer { id: SteerId(id.to_owned()), text: Prompt::new(text) });
+        self.steer_with(id, text, Vec::new());
+    }
+
+    /// The same, with something attached.
+    pub(crate) fn steer_with(&self, id: &str, text: &str, blocks: Vec<Block>) {
+        let text = Prompt::new(text).with_blocks(blocks);
+        self.opened.connection.steer(Steer { id: SteerId(id.to_owned()), text });
+    }
+
+    /// What the model was asked last: the blocks of the last message that a person, or a tool, said.
+    pub(crate) fn asked(&self) -> Vec<Value> {
+        let requests = self.place.model.requests();
+        let messages = requests.last().expect("a request").body["messages"].as_array().cloned().unwrap_or_default();
+        let last = messages.into_iter().rfind(|message| message["role"] == "user").expect("a message");
+        last["content"].as_array().cloned().unwrap_or_default()
     }
 
     /// Waits for an event, and answers all up to it.

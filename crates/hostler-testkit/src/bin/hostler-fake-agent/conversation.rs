@@ -1,5 +1,6 @@
 //! Turns, one after the other.
 
+use std::collections::VecDeque;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Value, json};
 
 use crate::background::Background;
-use crate::input::{Input, Order, Waited};
+use crate::input::{Input, Order, Prompt, Waited};
 use crate::script::{self, Step};
 use crate::store::Store;
 use crate::wire;
@@ -33,6 +34,8 @@ pub(crate) struct Conversation {
     said: String,
     /// What goes on in the background.
     pub(crate) background: Option<Background>,
+    /// Messages that came while a turn ran.
+    pub(crate) queue: VecDeque<Prompt>,
 }
 
 /// How a turn went on.
@@ -57,11 +60,18 @@ impl Conversation {
             asked: 0,
             said: String::new(),
             background: None,
+            queue: VecDeque::new(),
         }
     }
 
     pub(crate) fn run(mut self) -> Result<ExitCode> {
         loop {
+            if let Some(prompt) = self.queue.pop_front() {
+                if let Some(code) = self.turn(&prompt.text, prompt.uuid.as_deref())? {
+                    return Ok(code);
+                }
+                continue;
+            }
             let order = match self.input.wait(self.idle())? {
                 Waited::Order(order) => order,
                 Waited::Closed if self.stubborn => {
@@ -75,11 +85,7 @@ impl Conversation {
                 }
             };
             match order {
-                Order::Prompt { text, uuid } => {
-                    if let Some(code) = self.turn(&text, uuid.as_deref())? {
-                        return Ok(code);
-                    }
-                }
+                Order::Prompt(prompt) => self.queue.push_back(prompt),
                 Order::Request { id, subtype, body } => self.request(&id, &subtype, &body)?,
                 Order::Answer { .. } | Order::Other => {}
             }
@@ -105,6 +111,11 @@ impl Conversation {
             }
             "apply_flag_settings" if body["settings"]["effortLevel"] == "bogus" => wire::refuse(id, "no such effort"),
             "set_permission_mode" | "set_max_thinking_tokens" | "apply_flag_settings" => wire::answer(id, &json!({})),
+            "cancel_async_message" => {
+                let before = self.queue.len();
+                self.queue.retain(|prompt| prompt.uuid.as_deref() != body["message_uuid"].as_str());
+                wire::answer(id, &json!({"cancelled": self.queue.len() < before}))
+            }
             "stop_task" => {
                 wire::answer(id, &json!({}))?;
                 self.background_stops()
@@ -248,6 +259,7 @@ impl Conversation {
                         return Ok(Flow::Interrupted);
                     }
                 }
+                Waited::Order(Order::Prompt(prompt)) => self.queue.push_back(prompt),
                 Waited::Order(_) => {}
             }
         }
@@ -262,7 +274,8 @@ impl Conversation {
             match order {
                 Order::Answer { id: answered, body } if answered == id => return Ok(Some(body)),
                 Order::Request { id, subtype, body } => self.request(&id, &subtype, &body)?,
-                Order::Prompt { .. } | Order::Answer { .. } | Order::Other => {}
+                Order::Prompt(prompt) => self.queue.push_back(prompt),
+                Order::Answer { .. } | Order::Other => {}
             }
         }
         Ok(None)

@@ -20,14 +20,24 @@ pub(crate) struct Input {
 /// One line of the host.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// A prompt, with its id.
-    Prompt { text: String, uuid: Option<String> },
+    /// A prompt.
+    Prompt(Prompt),
     /// A request, with its subtype and all of it.
     Request { id: String, subtype: String, body: Value },
     /// An answer to a request of ours.
     Answer { id: String, body: Value },
     /// Anything else.
     Other,
+}
+
+/// A message of the host.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    pub(crate) uuid: Option<String>,
+    /// Its words and, for what else it holds, the kinds and contents.
+    pub(crate) text: String,
+    /// Whether a running turn takes it up when a call is over.
+    pub(crate) folds: bool,
 }
 
 /// What came, or did not.
@@ -93,11 +103,11 @@ fn order(line: &str) -> Result<Order> {
     let message: Value = serde_json::from_str(line).context("the host wrote a line that is not JSON")?;
     let text = |value: &Value| value.as_str().map(str::to_owned);
     Ok(match message["type"].as_str() {
-        Some("user") => {
-            let content = &message["message"]["content"];
-            let prompt = content.as_str().or_else(|| content[0]["text"].as_str()).unwrap_or_default();
-            Order::Prompt { text: prompt.to_owned(), uuid: text(&message["uuid"]) }
-        }
+        Some("user") => Order::Prompt(Prompt {
+            uuid: text(&message["uuid"]),
+            text: words(&message["message"]["content"]),
+            folds: message["priority"] != "later",
+        }),
         Some("control_request") => Order::Request {
             id: text(&message["request_id"]).unwrap_or_default(),
             subtype: text(&message["request"]["subtype"]).unwrap_or_default(),
@@ -109,4 +119,19 @@ fn order(line: &str) -> Result<Order> {
         },
         _ => Order::Other,
     })
+}
+
+/// A message's words, and what is attached as `[media type: contents]`.
+fn words(content: &Value) -> String {
+    let block = |block: &Value| match block["text"].as_str() {
+        Some(text) => text.to_owned(),
+        None => {
+            let part = |name: &str| block["source"][name].as_str().unwrap_or_default();
+            format!("[{}: {}]", part("media_type"), part("data"))
+        }
+    };
+    match content {
+        Value::String(text) => text.clone(),
+        _ => content.as_array().into_iter().flatten().map(block).collect::<Vec<_>>().join(" "),
+    }
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::conversation::{Conversation, Flow, text};
+use crate::input::Prompt;
 
 /// What a call came to, and what the model was told beside it.
 struct Called {
@@ -31,12 +32,22 @@ impl Conversation {
                 )?;
             }
             told.extend(called.told);
+            if sub_agent.is_none() {
+                told.extend(self.folded());
+            }
         }
         match told.is_empty() {
             true => self.answer(&["no tool, then"])?,
             false => self.answer(&[&format!("told: {}", told.join(" / "))])?,
         }
         Ok(Flow::Goes)
+    }
+
+    /// What the host wrote for this turn while the call ran.
+    fn folded(&mut self) -> Vec<String> {
+        let (now, later) = std::mem::take(&mut self.queue).into_iter().partition(|prompt| prompt.folds);
+        self.queue = later;
+        now.into_iter().map(|prompt: Prompt| prompt.text).collect()
     }
 
     fn written_by_model(&mut self, id: &str) -> Result<()> {

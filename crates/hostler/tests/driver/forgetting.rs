@@ -1,0 +1,100 @@
+//! One bad picture does not end a conversation: it is taken out of the agent's own record.
+
+use hostler_attachments::Block;
+use hostler_driver::{
+    ApiErrorCategory, CloseMode, ConversationStart, Driver as _, DriverEvent, DropError, Gate, Images, ResumeToken,
+    TurnFailure, TurnOutcome,
+};
+use serde_json::json;
+
+use crate::bed::{Bed, text as said};
+use crate::common::BUILDS;
+use crate::pictures::{pdf, png};
+
+/// What a request may not hold, and how the provider says so.
+const PICTURE: (&str, &str) =
+    ("\"type\":\"image\"", "messages.2.content.1.image.source.base64: Could not process image");
+const PAPER: (&str, &str) =
+    ("application/pdf", "messages.2.content.1.pdf.source.base64.data: The PDF specified was not valid.");
+
+/// How the conversation is continued.
+fn token(bed: &Bed) -> ResumeToken {
+    let tokens = bed.seen.iter().rev().find_map(|event| match event {
+        DriverEvent::ResumeToken(token) => Some(token.clone()),
+        _ => None,
+    });
+    tokens.expect("a token")
+}
+
+/// Whether the model's provider would not have it.
+fn is_rejected(events: &[DriverEvent]) -> bool {
+    let rejected = |failure: &TurnFailure| failure.category == ApiErrorCategory::AttachmentRejected;
+    matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Failed(failure))) if rejected(failure))
+}
+
+/// The conversation goes on in another process.
+async fn resume(bed: &mut Bed) {
+    let mut spec = bed.place.spec(Gate::Allow);
+    spec.conversation = ConversationStart::Resume { id: bed.conversation, token: token(bed) };
+    bed.opened = bed.place.driver().open(spec).await.unwrap();
+}
+
+/// Says something that the provider refuses, drops what it refuses, and goes on.
+async fn refused_and_dropped(build: &'static str, (part, reason): (&str, &str), prompt: &str, blocks: Vec<Block>) {
+    let mut bed = Bed::open(build).await;
+    std::fs::write(bed.file("picture.jpeg"), include_bytes!("../data/picture.jpeg")).unwrap();
+    bed.send("!say hello").await;
+    bed.end().await;
+    bed.place.model.refuses(part, 400, reason);
+    bed.send_with(prompt, blocks).await;
+    let events = bed.end().await;
+    // Newer builds take it out of the request by themselves, say so, and go on.
+    let helps_itself = build == "native";
+    assert_eq!(is_rejected(&events), !helps_itself, "{build}: {events:#?}");
+    if !helps_itself {
+        bed.send("!say stuck").await;
+        assert!(is_rejected(&bed.end().await), "{build}: it is sent again with every message");
+    }
+    let driver = bed.place.driver();
+    let token = token(&bed);
+    assert_eq!(driver.drop_images(&token, Images::All).await, Err(DropError::Busy), "{build}");
+    bed.opened.connection.close(CloseMode::Now).await;
+    let before = std::fs::metadata(&token.0).unwrap().len();
+    assert_eq!(driver.drop_images(&token, Images::Last).await, Ok(1), "{build}");
+    assert_eq!(driver.drop_images(&token, Images::All).await, Ok(0), "{build}: nothing is left");
+    assert_ne!(std::fs::metadata(&token.0).unwrap().len(), before, "{build}");
+
+    resume(&mut bed).await;
+    bed.send("!say on we go").await;
+    let events = bed.end().await;
+    assert_eq!(said(&events), "on we go", "{build}: {events:#?}");
+    let last = bed.place.model.requests().last().unwrap().body["messages"].to_string();
+    assert!(!last.contains(part), "{build}: the model is not sent it again");
+    assert!(last.contains("was removed from the conversation") && last.contains("!say hello"), "{build}: {last}");
+    bed.opened.connection.close(CloseMode::Now).await;
+    let lost = ResumeToken(format!("{}.gone", token.0));
+    assert_eq!(driver.drop_images(&lost, Images::All).await, Err(DropError::Missing), "{build}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_picture_that_the_provider_refuses_is_dropped_and_the_conversation_goes_on() {
+    for build in BUILDS {
+        refused_and_dropped(build, PICTURE, "look\n!say seen", vec![png(4, 4)]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_is_a_document() {
+    for build in BUILDS {
+        let paper = pdf("a.pdf", b"%PDF-1.4\n%%EOF\n");
+        refused_and_dropped(build, PAPER, "look\n!say seen", vec![paper]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_is_a_picture_that_a_tool_found() {
+    for build in BUILDS {
+        let read = json!({ "file_path": "picture.jpeg" });
+        refused_and_dropped(build, PICTURE, &format!("!tool Read {read}\n!say seen"), Vec::new()).await;
+    }
+}

@@ -20,7 +20,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("hostler-store", &[]),
     ("hostler-engine", &["hostler-attachments", "hostler-driver", "hostler-files", "hostler-rules", "hostler-store"]),
     ("hostler-ahp", &["hostler-engine"]),
-    ("hostler-cli", &["hostler-driver", "hostler-rules"]),
+    ("hostler-cli", &["hostler-attachments", "hostler-driver", "hostler-rules"]),
     (
         "hostler",
         &[

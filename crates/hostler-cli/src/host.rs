@@ -204,6 +204,8 @@ pub(crate) fn options(
         claude: settings.claude.clone(),
         handshake_timeout: settings.handshake_timeout,
         fleet: settings.fleet,
+        attachments: settings.attachments.clone(),
+        quota: settings.quota,
         durability: settings.durability,
         agent_env: settings.agent_env.clone(),
         allow_bypass: settings.allow_bypass,

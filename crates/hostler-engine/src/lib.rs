@@ -42,7 +42,7 @@ pub use error::EngineError;
 pub use fleet::{Caps, FleetConfig, FleetStatus};
 pub use hostler_attachments::Limits as AttachmentLimits;
 pub use hostler_driver::Clock;
-pub use hostler_store::{AuditEntry, AuditRow, Published, Retention, StoreOptions};
+pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
 pub use hub::{Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};

@@ -15,7 +15,7 @@ use hostler_cli::{
 };
 use hostler_driver::Installer;
 use hostler_engine::{
-    ABSENCE, AttachmentLimits, BackgroundOnStop, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE,
+    ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE,
     PermissionConfig, StoreOptions, SystemClock, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
@@ -79,6 +79,7 @@ async fn launch(
     let engine = Engine::start(EngineConfig {
         store: StoreOptions {
             full_durability: options.durability == Durability::Full,
+            blobs: blobs(options.quota),
             ..StoreOptions::new(options.state_dir.clone())
         },
         drivers: vec![Arc::new(driver)],
@@ -95,7 +96,7 @@ async fn launch(
         absence: options.fleet.absence.unwrap_or(ABSENCE),
         clock: Arc::new(SystemClock::default()),
         fleet: fleet(&options.fleet),
-        attachments: AttachmentLimits::default(),
+        attachments: options.attachments.clone(),
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
@@ -119,6 +120,12 @@ async fn launch(
             Err(LaunchError::Other(format!("{address} cannot be listened on: {error}. Choose another --listen.")))
         }
     }
+}
+
+/// How contents are kept.
+fn blobs(quota: Option<u64>) -> BlobOptions {
+    let usual = BlobOptions::default();
+    BlobOptions { quota: quota.unwrap_or(usual.quota), ..usual }
 }
 
 fn permissions(options: &HostOptions) -> PermissionConfig {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use hostler_attachments::Limits;
 use hostler_driver::Installer;
 use secrecy::SecretString;
 use serde::Serialize;
@@ -87,6 +88,10 @@ pub struct HostOptions {
     pub fleet: FleetOptions,
     /// What accepted messages survive.
     pub durability: Durability,
+    /// The most that a message may carry.
+    pub attachments: Limits,
+    /// How many bytes the contents that sessions keep may be together, if not as many as usual.
+    pub quota: Option<u64>,
     /// Variables that are added to the agents' environment.
     pub agent_env: Vec<(String, String)>,
     /// Whether sessions may skip permissions altogether, if a client chooses that.

@@ -4,8 +4,11 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 use super::sections::{Sections, UpstreamSection};
-use super::{COUNT, Key, Kind, SECONDS, SettingsError, TABLE, Value};
+use super::{COUNT, Key, Kind, SECONDS, SIZE, SettingsError, TABLE, Value};
 use crate::ports::{LimitSettings, PriceSettings};
+
+/// The table of what messages may carry.
+const ATTACHMENTS: &str = "attachments";
 
 /// What the configuration file says, with the line of each value for messages.
 #[derive(Default)]
@@ -31,12 +34,21 @@ impl ConfigFile {
         let at = |offset: usize| format!("{} line {}", path.display(), line_of(text, offset));
         for (name, value) in table.get_ref() {
             let origin = format!("{}: `{}`", at(name.span().start), name.get_ref());
-            if let Some((key, _, kind)) = TABLE.iter().find(|(_, known, _)| known == name.get_ref()) {
-                let value = read(value.get_ref(), *kind, path).ok_or_else(|| SettingsError::Invalid {
-                    origin: origin.clone(),
-                    expected: expected(*kind).to_owned(),
-                })?;
-                file.values.insert(*key, (value, origin));
+            if file.set(name.get_ref(), value.get_ref(), &origin, path)? {
+                continue;
+            }
+            if name.get_ref() == ATTACHMENTS {
+                let table = value
+                    .get_ref()
+                    .as_table()
+                    .ok_or_else(|| SettingsError::Invalid { origin, expected: "a table".to_owned() })?;
+                for (name, value) in table {
+                    let full = format!("{ATTACHMENTS}.{}", name.get_ref());
+                    let origin = format!("{}: `{full}`", at(name.span().start));
+                    if !file.set(&full, value.get_ref(), &origin, path)? {
+                        file.warnings.push(format!("{origin} is not a setting; ignored."));
+                    }
+                }
             } else if name.get_ref() == "agent" {
                 let table = value
                     .get_ref()
@@ -54,6 +66,15 @@ impl ConfigFile {
             }
         }
         Ok(file)
+    }
+
+    /// Takes a setting of the table; says whether it is one.
+    fn set(&mut self, name: &str, value: &DeValue<'_>, origin: &str, path: &Path) -> Result<bool, SettingsError> {
+        let Some((key, _, kind)) = TABLE.iter().find(|(_, known, _)| *known == name) else { return Ok(false) };
+        let invalid = || SettingsError::Invalid { origin: origin.to_owned(), expected: expected(*kind).to_owned() };
+        let value = read(value, *kind, path).ok_or_else(invalid)?;
+        self.values.insert(*key, (value, origin.to_owned()));
+        Ok(true)
     }
 
     fn read_agent(&mut self, table: &DeTable<'_>, at: &dyn Fn(usize) -> String) -> Result<(), SettingsError> {
@@ -91,6 +112,11 @@ fn read(value: &DeValue<'_>, kind: Kind, path: &Path) -> Option<Value> {
             DeValue::Integer(number) if number.radix() == 10 => Some(Value::Text(number.as_str().into())),
             _ => None,
         },
+        Kind::Size => match value {
+            DeValue::Integer(number) if number.radix() == 10 => Some(Value::Text(number.as_str().into())),
+            DeValue::String(text) => Some(Value::Text(text.as_ref().into())),
+            _ => None,
+        },
         Kind::Seconds => match value {
             DeValue::Integer(number) if number.radix() == 10 => Some(Value::Text(number.as_str().into())),
             DeValue::Float(number) => Some(Value::Text(number.as_str().into())),
@@ -106,6 +132,7 @@ fn expected(kind: Kind) -> &'static str {
         Kind::List => "a list of strings",
         Kind::Seconds => SECONDS,
         Kind::Count => COUNT,
+        Kind::Size => SIZE,
     }
 }
 

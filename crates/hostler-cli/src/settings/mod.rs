@@ -4,6 +4,7 @@
 //! those that have one.
 //! Everything but [`load`] is a function over values.
 
+mod attachments;
 mod file;
 mod resolve;
 mod sections;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hostler_attachments::Limits;
 use secrecy::SecretString;
 
 use crate::ports::{ClaudeChoice, Durability, FleetOptions, GatewayOptions, Unattended, VaultSettings};
@@ -57,6 +59,10 @@ pub(crate) struct Settings {
     pub(crate) handshake_timeout: Option<Duration>,
     pub(crate) fleet: FleetOptions,
     pub(crate) durability: Durability,
+    /// The most that a message may carry.
+    pub(crate) attachments: Limits,
+    /// How many bytes the contents that sessions keep may be together, if not as many as usual.
+    pub(crate) quota: Option<u64>,
     pub(crate) agent_env: Vec<(String, String)>,
     pub(crate) allow_bypass: bool,
     pub(crate) unattended: Unattended,
@@ -138,6 +144,16 @@ pub(crate) enum Key {
     AllowBypass,
     Unattended,
     UnattendedAfter,
+    AttachedFiles,
+    AttachedFileSize,
+    AttachedTotalSize,
+    AttachedPixels,
+    AttachedEdge,
+    AttachedImageSize,
+    AttachedPdfPages,
+    AttachedImages,
+    AttachedRequestSize,
+    AttachedQuota,
     Cwd,
     Json,
 }
@@ -154,6 +170,8 @@ pub(crate) enum Kind {
     Seconds,
     /// A whole number.
     Count,
+    /// A number of bytes, or a text with a unit.
+    Size,
 }
 
 /// What a [`Kind::Seconds`] must be.
@@ -162,8 +180,11 @@ const SECONDS: &str = "a number of seconds above 0";
 /// What a [`Kind::Count`] must be.
 const COUNT: &str = "a whole number";
 
-/// All settings.
-pub(crate) const TABLE: [(Key, &str, Kind); 36] = [
+/// What a [`Kind::Size`] must be.
+const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
+
+/// All settings. What stands before a dot is the table that the configuration file has them in.
+pub(crate) const TABLE: [(Key, &str, Kind); 46] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -198,12 +219,22 @@ pub(crate) const TABLE: [(Key, &str, Kind); 36] = [
     (Key::AllowBypass, "allow-bypass", Kind::Switch),
     (Key::Unattended, "unattended", Kind::Text),
     (Key::UnattendedAfter, "unattended-after", Kind::Seconds),
+    (Key::AttachedFiles, "attachments.files", Kind::Count),
+    (Key::AttachedFileSize, "attachments.file-size", Kind::Size),
+    (Key::AttachedTotalSize, "attachments.total-size", Kind::Size),
+    (Key::AttachedPixels, "attachments.pixels", Kind::Count),
+    (Key::AttachedEdge, "attachments.edge", Kind::Count),
+    (Key::AttachedImageSize, "attachments.image-size", Kind::Size),
+    (Key::AttachedPdfPages, "attachments.pdf-pages", Kind::Count),
+    (Key::AttachedImages, "attachments.images", Kind::Count),
+    (Key::AttachedRequestSize, "attachments.request-size", Kind::Size),
+    (Key::AttachedQuota, "attachments.quota", Kind::Size),
     (Key::Cwd, "cwd", Kind::Path),
     (Key::Json, "json", Kind::Switch),
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 27] = [
+const NEEDS_RESTART: [Key; 37] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -230,12 +261,22 @@ const NEEDS_RESTART: [Key; 27] = [
     Key::Metrics,
     Key::AllowedOrigins,
     Key::AllowedHosts,
+    Key::AttachedFiles,
+    Key::AttachedFileSize,
+    Key::AttachedTotalSize,
+    Key::AttachedPixels,
+    Key::AttachedEdge,
+    Key::AttachedImageSize,
+    Key::AttachedPdfPages,
+    Key::AttachedImages,
+    Key::AttachedRequestSize,
+    Key::AttachedQuota,
     Key::Log,
 ];
 
 /// The variable of a setting.
 pub(crate) fn variable(name: &str) -> String {
-    format!("HOSTLER_{}", name.to_uppercase().replace('-', "_"))
+    format!("HOSTLER_{}", name.to_uppercase().replace(['-', '.'], "_"))
 }
 
 /// A value as it was written. It may be a token: never printed.

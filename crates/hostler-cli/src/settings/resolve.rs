@@ -65,6 +65,8 @@ pub(crate) fn resolve(
         handshake_timeout: layers.text(Key::HandshakeTimeout, parse_seconds)?,
         fleet: layers.fleet(&mut warnings)?,
         durability: layers.text(Key::Durability, parse_durability)?.unwrap_or_default(),
+        attachments: layers.attachments()?,
+        quota: layers.quota()?,
         agent_env,
         allow_bypass: layers.switch(Key::AllowBypass),
         unattended,
@@ -84,7 +86,7 @@ pub(crate) fn resolve(
 
 type Layer = BTreeMap<Key, (Value, String)>;
 
-struct Layers {
+pub(super) struct Layers {
     flags: Layer,
     variables: Layer,
     file: Layer,
@@ -92,11 +94,15 @@ struct Layers {
 
 impl Layers {
     /// The winning value of a setting and where it was given.
-    fn get(&self, key: Key) -> Option<&(Value, String)> {
+    pub(super) fn get(&self, key: Key) -> Option<&(Value, String)> {
         [&self.flags, &self.variables, &self.file].into_iter().find_map(|layer| layer.get(&key))
     }
 
-    fn text<T>(&self, key: Key, parse: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, SettingsError> {
+    pub(super) fn text<T>(
+        &self,
+        key: Key,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, SettingsError> {
         let Some((Value::Text(text), origin)) = self.get(key) else {
             return Ok(None);
         };
@@ -238,7 +244,7 @@ fn from_variables(environment: &HostEnvironment) -> Result<Layer, SettingsError>
             continue;
         };
         let value = match kind {
-            Kind::Text | Kind::Path | Kind::Seconds | Kind::Count => Value::Text(text.to_owned()),
+            Kind::Text | Kind::Path | Kind::Seconds | Kind::Count | Kind::Size => Value::Text(text.to_owned()),
             Kind::List => Value::List(split_list(text)),
             Kind::Switch => match text.to_str() {
                 Some("1" | "true" | "yes" | "on") => Value::Switch(true),
@@ -273,7 +279,7 @@ fn secret(text: &OsString) -> SecretString {
 
 #[cfg(test)]
 #[path = "tests.rs"]
-mod tests;
+pub(super) mod tests;
 
 #[cfg(test)]
 #[path = "upstreams_tests.rs"]

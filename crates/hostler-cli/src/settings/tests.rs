@@ -3,9 +3,9 @@ use std::time::Duration;
 use super::*;
 use crate::ports::{BackgroundOnStop, ClaudeChoice, Durability, Unattended, UpstreamSettings};
 
-pub(super) const CONFIG: &str = "/etc/hostler/config.toml";
+pub(in crate::settings) const CONFIG: &str = "/etc/hostler/config.toml";
 
-pub(super) fn check(flags: &[(Key, &str)], vars: &[(&str, &str)], file: &str) -> Result<Settings, String> {
+pub(in crate::settings) fn check(flags: &[(Key, &str)], vars: &[(&str, &str)], file: &str) -> Result<Settings, String> {
     let vars = [("HOME", "/home/ada")].iter().chain(vars).map(|(name, value)| (name.into(), value.into()));
     let environment = HostEnvironment::from_vars(vars, "/here".into(), "/scratch".into());
     let flags = flags.iter().map(|(key, value)| {
@@ -44,6 +44,7 @@ fn every_setting_has_a_variable_and_a_key() {
             Kind::Text | Kind::Path => ("a", "'a'"),
             Kind::Seconds => ("2.5", "2.5"),
             Kind::Count => ("3", "3"),
+            Kind::Size => ("3", "'3 MiB'"),
         };
         let variables = [(super::super::variable(name).into(), variable.into())];
         let environment = HostEnvironment::from_vars(variables, "/here".into(), "/scratch".into());
@@ -56,7 +57,11 @@ fn every_setting_has_a_variable_and_a_key() {
 #[test]
 fn a_value_of_the_wrong_type_is_refused_with_its_line() {
     for (_, name, kind) in TABLE {
-        let wrong = if matches!(kind, Kind::Seconds | Kind::Count) { "'5'" } else { "5" };
+        let wrong = match kind {
+            Kind::Seconds | Kind::Count => "'5'",
+            Kind::Size => "true",
+            _ => "5",
+        };
         let error = check(&[], &[], &format!("\n{name} = {wrong}")).unwrap_err();
         assert!(error.starts_with(&format!("{CONFIG} line 2: `{name}` must be ")), "{error}");
     }

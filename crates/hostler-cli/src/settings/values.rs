@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{COUNT, ClaudeChoice, SECONDS};
+use super::{COUNT, ClaudeChoice, SECONDS, SIZE};
 use crate::environment::HostEnvironment;
 use crate::ports::{BackgroundOnStop, CredentialStore, Durability, Unattended};
 
@@ -64,6 +64,25 @@ pub(super) fn parse_count(text: &str) -> Result<usize, String> {
 
 pub(super) fn parse_above_zero(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a whole number above 0".to_owned())
+}
+
+/// A number of bytes, with or without a unit.
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let size = text.split_at_checked(digits).and_then(|(number, unit)| {
+        let factor: u64 = match unit.trim() {
+            "" | "B" => 1,
+            "KB" | "kB" => 1_000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return None,
+        };
+        number.parse::<u64>().ok()?.checked_mul(factor)
+    });
+    size.filter(|size| *size > 0).ok_or_else(|| SIZE.to_owned())
 }
 
 pub(super) fn parse_claude(text: &str, environment: &HostEnvironment) -> ClaudeChoice {

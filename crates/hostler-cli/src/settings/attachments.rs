@@ -1,0 +1,130 @@
+//! `[attachments]`: the most that a message may carry, and that sessions may keep.
+
+use hostler_attachments::Limits;
+
+use super::resolve::Layers;
+use super::values::{parse_above_zero, parse_size};
+use super::{Key, SettingsError};
+
+impl Layers {
+    pub(super) fn attachments(&self) -> Result<Limits, SettingsError> {
+        let usual = Limits::default();
+        let bytes = |key, usual| Ok(self.text(key, parse_bytes)?.unwrap_or(usual));
+        let count = |key, usual| Ok(self.text(key, parse_above_zero)?.unwrap_or(usual));
+        let limits = Limits {
+            files: count(Key::AttachedFiles, usual.files)?,
+            file_bytes: bytes(Key::AttachedFileSize, usual.file_bytes)?,
+            total_bytes: bytes(Key::AttachedTotalSize, usual.total_bytes)?,
+            pixels: self.text(Key::AttachedPixels, parse_above_zero)?.map_or(usual.pixels, |pixels| pixels as u64),
+            edge: self.text(Key::AttachedEdge, parse_edge)?.unwrap_or(usual.edge),
+            image_bytes: bytes(Key::AttachedImageSize, usual.image_bytes)?,
+            pdf_pages: count(Key::AttachedPdfPages, usual.pdf_pages)?,
+            images: count(Key::AttachedImages, usual.images)?,
+            request_bytes: bytes(Key::AttachedRequestSize, usual.request_bytes)?,
+            ..usual
+        };
+        if limits.file_bytes > limits.total_bytes {
+            let (key, expected) = match self.get(Key::AttachedFileSize) {
+                Some(_) => {
+                    (Key::AttachedFileSize, format!("not more than all files may be, {} bytes", limits.total_bytes))
+                }
+                None => (Key::AttachedTotalSize, format!("not less than one file may be, {} bytes", limits.file_bytes)),
+            };
+            return Err(self.nonsense(key, expected));
+        }
+        Ok(limits)
+    }
+
+    /// How many bytes the contents that sessions keep may be together.
+    pub(super) fn quota(&self) -> Result<Option<u64>, SettingsError> {
+        let quota = self.text(Key::AttachedQuota, parse_size)?;
+        let total = self.attachments()?.total_bytes;
+        if quota.is_some_and(|quota| quota < total as u64) {
+            let expected = format!("not less than one message may carry, {total} bytes");
+            return Err(self.nonsense(Key::AttachedQuota, expected));
+        }
+        Ok(quota)
+    }
+
+    fn nonsense(&self, key: Key, expected: String) -> SettingsError {
+        let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
+        SettingsError::Invalid { origin, expected }
+    }
+}
+
+fn parse_bytes(text: &str) -> Result<usize, String> {
+    parse_size(text).and_then(|size| usize::try_from(size).map_err(|_| "a size that this machine can hold".to_owned()))
+}
+
+fn parse_edge(text: &str) -> Result<u32, String> {
+    let edge = text.parse().ok().filter(|edge| (1..=Limits::HARD_EDGE).contains(edge));
+    edge.ok_or_else(|| format!("a number of pixels from 1 to {}", Limits::HARD_EDGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::resolve::tests::{CONFIG, check};
+    use super::*;
+
+    #[test]
+    fn what_a_message_may_carry_is_read_and_checked() {
+        let file = "
+            [attachments]
+            files = 3
+            file-size = '2 MiB'
+            total-size = 4000000
+            pixels = 1000
+            edge = 2000
+            image-size = '500KB'
+            pdf-pages = 7
+            images = 8
+            request-size = '9 MB'
+        ";
+        let settings = check(&[], &[("HOSTLER_ATTACHMENTS_QUOTA", "1 GiB"), ("HOSTLER_ATTACHMENTS_FILES", "4")], file);
+        let settings = settings.unwrap();
+        let expected = Limits {
+            files: 4,
+            file_bytes: 2 << 20,
+            total_bytes: 4_000_000,
+            pixels: 1000,
+            edge: 2000,
+            image_bytes: 500_000,
+            pdf_pages: 7,
+            images: 8,
+            request_bytes: 9_000_000,
+            ..Limits::default()
+        };
+        assert_eq!((settings.attachments, settings.quota), (expected, Some(1 << 30)));
+        let usual = check(&[], &[], "").unwrap();
+        assert_eq!((usual.attachments, usual.quota), (Limits::default(), None));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_it_should_be() {
+        const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
+        for (name, value, expected) in [
+            ("files", "0", "a whole number above 0"),
+            ("files", "-1", "a whole number above 0"),
+            ("files", "1.5", "a whole number"),
+            ("edge", "2001", "a number of pixels from 1 to 2000"),
+            ("edge", "0", "a number of pixels from 1 to 2000"),
+            ("file-size", "0", SIZE),
+            ("file-size", "'ten'", SIZE),
+            ("file-size", "'10 MiBs'", SIZE),
+            ("file-size", "'-1'", SIZE),
+            ("file-size", "'99999999999 GiB'", SIZE),
+            ("file-size", "'é'", SIZE),
+            ("file-size", "'21 MiB'", "not more than all files may be, 20971520 bytes"),
+            ("total-size", "'1 MiB'", "not less than one file may be, 10485760 bytes"),
+            ("quota", "'1 MiB'", "not less than one message may carry, 20971520 bytes"),
+        ] {
+            let error = check(&[], &[], &format!("[attachments]\n{name} = {value}")).unwrap_err();
+            assert_eq!(error, format!("{CONFIG} line 2: `attachments.{name}` must be {expected}."));
+        }
+        let error = check(&[], &[("HOSTLER_ATTACHMENTS_EDGE", "wide")], "").unwrap_err();
+        assert_eq!(error, "HOSTLER_ATTACHMENTS_EDGE must be a number of pixels from 1 to 2000.");
+        assert!(check(&[], &[], "attachments = 5").unwrap_err().ends_with("`attachments` must be a table."));
+        let warnings = check(&[], &[], "[attachments]\nfils = 5").unwrap().warnings;
+        assert_eq!(warnings, [format!("{CONFIG} line 2: `attachments.fils` is not a setting; ignored.")]);
+    }
+}

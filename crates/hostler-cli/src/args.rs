@@ -194,6 +194,8 @@ Examples:
   hostler run \"explain src/main.rs\"
   hostler run --cwd ~/project --model claude-sonnet-4-5 \"what does this do?\"
   git diff | hostler run -
+  hostler run --attach shot.png --attach spec.pdf \"what differs?\"
+  git diff | hostler run --attach - \"review this\"
   hostler run --session 1f0c \"and the tests?\"
   hostler run --json \"hi\" | jq -r 'select(.action.type == \"chat/delta\") | .action.content'")]
 pub(crate) struct RunArgs {
@@ -205,7 +207,13 @@ pub(crate) struct RunArgs {
     /// Continue this session, in its own folder: its id, the beginning of the id, or its URI
     #[arg(long, value_name = "SESSION", conflicts_with = "cwd")]
     pub(crate) session: Option<String>,
-    /// Print each envelope as one line of JSON instead of the answer
+    /// Send this file with the message, again for more, in this order; a directory is sent as its place, and - is stdin
+    ///
+    /// Pictures are shrunk where they have to be, and what else is done to files is told on stderr. If one of them cannot be
+    /// sent, nothing is.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::AnyPath)]
+    pub(crate) attach: Vec<OsString>,
+    /// Print each envelope as one line of JSON instead of the answer, and before them a line for each attachment
     #[arg(long)]
     json: bool,
     /// The model's id [default: the host's]
@@ -302,6 +310,17 @@ milliseconds since 1970; why is the rule, or the reason.")]
         /// Its audit log
         #[arg(long)]
         audit: bool,
+    },
+    /// Takes pictures out of what the agent remembers, so that a session goes on whose model refuses one of them.
+    ///
+    /// Without --all it is the last one. What people see of the session stays as it is.
+    #[command(name = "drop-images")]
+    DropImages {
+        /// The session
+        session: String,
+        /// All of them
+        #[arg(long)]
+        all: bool,
     },
     /// Removes sessions for good, and their audit logs with them.
     #[command(after_long_help = "\
@@ -528,6 +547,7 @@ mod tests {
             "undo",
             "audit",
             "yes",
+            "attach",
             "workspace",
             "mode",
         ];

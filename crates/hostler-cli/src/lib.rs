@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attach;
 mod catalogue;
 mod client;
 mod commands;

@@ -252,3 +252,18 @@ async fn a_session_has_its_folder_already() {
     assert!(stage.err.text().contains("--cwd"), "{}", stage.err.text());
     assert!(launcher.seen.options.lock().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn pictures_are_dropped_from_what_the_agent_remembers() {
+    for (args, which, said) in [
+        (&["sessions", "drop-images", "1f0c"][..], "last", "has forgotten a picture."),
+        (&["sessions", "drop-images", "--all", "1f0c"], "all", "has forgotten 2 pictures."),
+    ] {
+        let launcher = host([]);
+        let (exit, out, err) = run(args, &launcher).await;
+        assert_eq!((exit, out.as_str()), (Exit::Done, ""), "{err}");
+        assert!(err.trim_end().ends_with(said), "{err}");
+        let asked = launcher.seen.params("hostler/dropImages");
+        assert_eq!(asked, [json!({ "channel": format!("ahp-chat://fake/{FIRST}"), "which": which })]);
+    }
+}

@@ -16,7 +16,7 @@ use ahp_types::commands::{
     ListSessionsParams, ListSessionsResult, SubscribeParams, SubscribeResult,
 };
 use ahp_types::messages::JsonRpcError;
-use ahp_types::state::{ChatState, SessionState, SnapshotState};
+use ahp_types::state::{ChatState, MessageAttachment, SessionState, SnapshotState};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 
+use crate::attach::Plan;
 use actor::{Actor, Command, Patience};
 pub(crate) use wire::Event;
 
@@ -34,6 +35,8 @@ const PROTOCOL_VERSION: &str = "1.0.0";
 const EVENT_QUEUE: usize = 1024;
 const COMMAND_QUEUE: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The answer to a method that a host does not know.
+const UNKNOWN_METHOD: i32 = -32601;
 const MAX_MESSAGE: usize = 256 << 20;
 
 /// Why the host could not be asked, or what it answered.
@@ -170,6 +173,25 @@ impl Client {
         self.request("hostler/audit", &params).await
     }
 
+    /// What would become of attachments if a message brought them to a chat now. `None` from a host that does not look.
+    pub(crate) async fn plan(
+        &self,
+        chat: &str,
+        attachments: &[MessageAttachment],
+    ) -> Result<Option<Plan>, ClientError> {
+        let params = PlanParams { channel: chat, attachments };
+        match self.request("hostler/planAttachments", &params).await {
+            Err(ClientError::Answer { code: UNKNOWN_METHOD, .. }) => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    /// Takes pictures out of what the agent of a chat remembers; answers how many.
+    pub(crate) async fn drop_images(&self, chat: &str, all: bool) -> Result<u64, ClientError> {
+        let params = DropParams { channel: chat, which: if all { "all" } else { "last" } };
+        Ok(self.request::<Dropped>("hostler/dropImages", &params).await?.dropped)
+    }
+
     /// Subscribes to a session and returns its state.
     pub(crate) async fn session(&self, session: &str) -> Result<SessionState, ClientError> {
         match self.state(session).await? {
@@ -273,6 +295,24 @@ impl Client {
 #[serde(rename_all = "camelCase")]
 struct Negotiated {
     protocol_version: String,
+}
+
+#[derive(Serialize)]
+struct PlanParams<'a> {
+    channel: &'a str,
+    attachments: &'a [MessageAttachment],
+}
+
+#[derive(Serialize)]
+struct DropParams<'a> {
+    channel: &'a str,
+    which: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Dropped {
+    #[serde(default)]
+    dropped: u64,
 }
 
 #[derive(Serialize)]

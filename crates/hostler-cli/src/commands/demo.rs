@@ -156,7 +156,7 @@ async fn show_turn(
     let Io { console, signals, .. } = io;
     let requests = own.host.diagnostics().gateway_requests;
     hop("you", &format!("“{message}”"), console)?;
-    let turn = Turn::start(client, session, message, None).await?;
+    let turn = Turn::start(client, session, message, Vec::new(), None).await?;
     let mut view = TurnView::new(own, session, turn.started(), known.cloned());
     let show = |shown: Shown<'_>| match shown {
         Shown::Envelope(envelope, _) => view.see(envelope, console),

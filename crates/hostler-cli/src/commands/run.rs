@@ -1,11 +1,14 @@
+use ahp_types::state::MessageAttachment;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 
 use crate::Io;
 use crate::args::RunArgs;
+use crate::attach::{self, Plan};
 use crate::catalogue;
 use crate::client::{Client, Event};
+use crate::console::one_line;
 use crate::exit::{Exit, Failure};
 use crate::host::{Reached, reach};
 use crate::ports::Wiring;
@@ -23,14 +26,24 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     if args.session.is_none() && !settings.cwd.is_dir() {
         return Err(Failure::new(Exit::Usage, format!("{} is not a directory.", settings.cwd.display())));
     }
-    let prompt = io.signals.unless(read_prompt(&args.prompt, &mut io.stdin)).await??;
+    if args.prompt == "-" && args.attach.iter().any(|name| name == "-") {
+        return Err(Failure::new(Exit::Usage, "stdin is either the message or an attachment, not both."));
+    }
+    let prompt = io.signals.unless(read_prompt(&args.prompt, !args.attach.is_empty(), &mut io.stdin)).await??;
+    let reading = attach::attached(&args.attach, &settings.attachments, &wiring.environment, &mut io.stdin);
+    let attachments = match io.signals.unless(reading).await?? {
+        Ok(attachments) => attachments,
+        Err(plan) => return Err(refused(&plan, settings.json, io)?),
+    };
     let spinner = Spinner::start("Starting", &io.console);
     let mut host = io.signals.unless(reach(wiring, settings)).await??;
     let environment = &wiring.environment;
     // Who gave the message on stdin has nothing more to say there.
-    let attended = environment.stdin_is_terminal && environment.stderr_is_terminal && args.prompt != "-";
+    let attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let attended = attended && args.prompt != "-" && !args.attach.iter().any(|name| name == "-");
     let attended = attended.then(|| Editor::of(environment));
-    let end = converse(&prompt, args, settings, attended, &mut host, spinner, io).await;
+    let said = Said { prompt, attachments };
+    let end = converse(said, args, settings, attended, &mut host, spinner, io).await;
     let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
     let mut outcome = end.and_then(explain);
     if let Err(failure) = &mut outcome {
@@ -43,9 +56,31 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     outcome.map(|()| Exit::Done)
 }
 
+/// What is to be said.
+struct Said {
+    prompt: String,
+    attachments: Vec<MessageAttachment>,
+}
+
+/// Tells what becomes of attachments: programs everything, people what they should know.
+fn show(plan: &Plan, json: bool, io: &mut Io) -> Result<(), Failure> {
+    if json {
+        plan.print(&mut io.console)?;
+    }
+    plan.tell(&mut io.console);
+    Ok(())
+}
+
+/// The end of a message whose attachments cannot be sent.
+fn refused(plan: &Plan, json: bool, io: &mut Io) -> Result<Failure, Failure> {
+    show(plan, json, io)?;
+    let why = plan.reason.as_deref().map(|reason| format!("{}\n", one_line(reason))).unwrap_or_default();
+    Ok(Failure::new(Exit::Failed, format!("{why}Nothing was sent.")))
+}
+
 /// One session, one turn. `attended`: somebody is there, perhaps with an editor.
 async fn converse(
-    prompt: &str,
+    said: Said,
     args: &RunArgs,
     settings: &Settings,
     attended: Option<Option<Editor>>,
@@ -55,7 +90,16 @@ async fn converse(
 ) -> Result<TurnEnd, Failure> {
     let Reached { client, events, .. } = host;
     let session = io.signals.unless(enter_session(args, settings, client, events)).await??;
-    let turn = Turn::start(client, &session, prompt, settings.model.as_deref()).await?;
+    let Said { prompt, attachments } = said;
+    if !attachments.is_empty()
+        && let Some(plan) = io.signals.unless(client.plan(&session.chat, &attachments)).await??
+    {
+        if !plan.ok {
+            return Err(refused(&plan, settings.json, io)?);
+        }
+        show(&plan, settings.json, io)?;
+    }
+    let turn = Turn::start(client, &session, &prompt, attachments, settings.model.as_deref()).await?;
     if session.busy {
         spinner.say("Waiting behind the running turn");
     }
@@ -114,7 +158,7 @@ fn json_line(raw: &RawValue) -> String {
     format!("{}\n", text.replace(['\n', '\r'], " "))
 }
 
-async fn read_prompt(prompt: &str, stdin: &mut (impl AsyncRead + Unpin)) -> Result<String, Failure> {
+async fn read_prompt(prompt: &str, attached: bool, stdin: &mut (impl AsyncRead + Unpin)) -> Result<String, Failure> {
     let usage = |text: &str| Failure::new(Exit::Usage, text);
     let prompt = if prompt == "-" {
         let mut bytes = Vec::new();
@@ -126,7 +170,8 @@ async fn read_prompt(prompt: &str, stdin: &mut (impl AsyncRead + Unpin)) -> Resu
     } else {
         prompt.to_owned()
     };
-    if prompt.trim().is_empty() {
+    // A picture may speak for itself.
+    if prompt.trim().is_empty() && !attached {
         return Err(usage("The message is empty."));
     }
     Ok(prompt)

@@ -16,7 +16,7 @@ use ahp_types::actions::{
     ChatTurnStartedAction, SessionConfigChangedAction, StateAction,
 };
 use ahp_types::commands::CreateSessionParams;
-use ahp_types::state::{Message, MessageKind, MessageOrigin, ModelSelection, PendingMessageKind};
+use ahp_types::state::{Message, MessageAttachment, MessageKind, MessageOrigin, ModelSelection, PendingMessageKind};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -129,13 +129,14 @@ impl<'a> Turn<'a> {
         client: &'a Client,
         session: &'a Session,
         text: &str,
+        attachments: Vec<MessageAttachment>,
         model: Option<&str>,
     ) -> Result<Self, ClientError> {
         let id = Uuid::new_v4().to_string();
         let message = Message {
             text: text.to_owned(),
             origin: MessageOrigin { kind: MessageKind::User },
-            attachments: None,
+            attachments: (!attachments.is_empty()).then_some(attachments),
             model: model.map(|id| ModelSelection { id: id.to_owned(), config: None }),
             agent: None,
             meta: None,

@@ -67,6 +67,8 @@ pub(crate) struct FakeLauncher {
     pub(crate) seen: Arc<Seen>,
     sessions: Arc<Vec<Value>>,
     turns: Value,
+    plan: Option<Value>,
+    busy: bool,
     failure: Option<LaunchError>,
     stubborn: bool,
 }
@@ -106,6 +108,8 @@ impl FakeLauncher {
             seen: Arc::default(),
             sessions: Arc::default(),
             turns: json!([]),
+            plan: None,
+            busy: false,
             failure: None,
             stubborn: false,
         }
@@ -114,6 +118,16 @@ impl FakeLauncher {
     /// Keeps these sessions, and these turns in the chat of each.
     pub(crate) fn keeping(self, sessions: Vec<Value>, turns: Value) -> Self {
         Self { sessions: Arc::new(sessions), turns, ..self }
+    }
+
+    /// Answers so when it is asked what would become of attachments; otherwise it does not know the question.
+    pub(crate) fn planning(self, plan: Value) -> Self {
+        Self { plan: Some(plan), ..self }
+    }
+
+    /// A turn runs in each chat.
+    pub(crate) fn busy(self) -> Self {
+        Self { busy: true, ..self }
     }
 
     /// Does not start.
@@ -142,6 +156,8 @@ impl HostLauncher for FakeLauncher {
                 seen: this.seen,
                 sessions: this.sessions,
                 turns: this.turns,
+                plan: this.plan,
+                busy: this.busy,
                 clients: watch::channel(0).0,
                 diagnostics: Mutex::default(),
                 token: options.token.map(|token| token.expose_secret().to_owned()),
@@ -159,6 +175,8 @@ struct Shared {
     seen: Arc<Seen>,
     sessions: Arc<Vec<Value>>,
     turns: Value,
+    plan: Option<Value>,
+    busy: bool,
     clients: watch::Sender<usize>,
     diagnostics: Mutex<HostDiagnostics>,
     token: Option<String>,
@@ -271,9 +289,18 @@ impl Peer {
                 self.client = params["clientId"].as_str().unwrap().to_owned();
                 json!({ "protocolVersion": "1.0.0", "serverSeq": self.seq, "snapshots": [] })
             }
-            "subscribe" => json!({ "snapshot": snapshot(&channel, self.seq, &self.shared.turns) }),
+            "subscribe" => json!({ "snapshot": snapshot(&channel, self.seq, &self.shared) }),
             "listSessions" => self.page(params),
             "hostler/audit" => self.audit(params),
+            "hostler/dropImages" => json!({ "dropped": if params["which"] == "all" { 2 } else { 1 } }),
+            "hostler/planAttachments" => match &self.shared.plan {
+                Some(plan) => plan.clone(),
+                None => {
+                    let error = json!({ "code": -32601, "message": "what is that?" });
+                    self.send(&json!({ "jsonrpc": "2.0", "id": frame["id"], "error": error })).await;
+                    return true;
+                }
+            },
             "dispatchAction" => {
                 let action = &params["action"];
                 if action["type"] == "chat/turnStarted" {
@@ -406,9 +433,15 @@ fn session_of(chat: &str) -> String {
     chat.strip_prefix("ahp-chat://fake/").unwrap().to_owned()
 }
 
-fn snapshot(channel: &str, seq: u64, turns: &Value) -> Value {
+fn snapshot(channel: &str, seq: u64, shared: &Shared) -> Value {
     let state = if channel.starts_with("ahp-chat:") {
-        json!({ "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": turns })
+        let turns = &shared.turns;
+        let mut chat = json!({ "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": turns });
+        if shared.busy {
+            chat["activeTurn"] = json!({ "id": "other", "startedAt": "2026-01-01T00:00:00.000Z", "responseParts": [],
+                "message": { "text": "before", "origin": { "kind": "user" } } });
+        }
+        chat
     } else {
         json!({ "provider": "claude", "title": "", "status": 1, "lifecycle": "creating", "activeClients": [],
             "chats": [], "defaultChat": format!("ahp-chat://fake/{channel}") })

@@ -85,6 +85,7 @@ async fn act(
             Ok(())
         }
         SessionsCommand::Export { session, .. } => export_audit(session, host, io).await,
+        SessionsCommand::DropImages { session, all } => drop_images(session, *all, host, io).await,
         SessionsCommand::Delete { sessions, yes } => delete(sessions, *yes, host, io).await,
     }
 }
@@ -179,6 +180,24 @@ async fn export_audit(wanted: &str, host: &Reached, io: &mut Io) -> Result<(), F
         // A host that sends the same page for ever is not followed.
         after = page.next.filter(|next| *next > from);
     }
+    Ok(())
+}
+
+async fn drop_images(wanted: &str, all: bool, host: &Reached, io: &mut Io) -> Result<(), Failure> {
+    let client = &host.client;
+    let work = async {
+        let summary = catalogue::find(client, wanted).await?;
+        let chat = default_chat(&client.session(&summary.resource).await?)?;
+        let dropped = client.drop_images(&chat, all).await?;
+        Ok::<_, Failure>((summary, dropped))
+    };
+    let (session, dropped) = io.signals.unless(work).await??;
+    let text = match dropped {
+        0 => format!("The agent of {} remembers no picture.", name(&session)),
+        1 => format!("The agent of {} has forgotten a picture.", name(&session)),
+        many => format!("The agent of {} has forgotten {many} pictures.", name(&session)),
+    };
+    io.console.note(&text, Style::Plain);
     Ok(())
 }
 

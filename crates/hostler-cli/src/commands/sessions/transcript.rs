@@ -1,7 +1,10 @@
 //! A chat as text: who said what, turn by turn.
 
-use ahp_types::state::{ChatState, Message, MessageKind, ResponsePart, ToolCallState, TurnState, UsageInfo};
+use ahp_types::state::{
+    ChatState, Message, MessageAttachment, MessageKind, ResponsePart, ToolCallState, TurnState, UsageInfo,
+};
 
+use crate::attach::{FilePlan, size};
 use crate::console::{Style, one_line};
 use crate::turn::failure_text;
 
@@ -70,6 +73,9 @@ impl Writer {
         };
         let lines: Vec<_> = message.text.lines().map(|line| format!("> {speaker}{line}")).collect();
         self.write(lines.join("\n"), Style::Bold);
+        for attachment in message.attachments.iter().flatten() {
+            self.write(attachment_lines(attachment), Style::Dim);
+        }
     }
 
     fn part(&mut self, part: &ResponsePart) {
@@ -95,6 +101,31 @@ impl Writer {
             self.blocks.push(Block { text, style });
         }
     }
+}
+
+/// An attachment: what it is called, what it is, and what a person should know about it.
+fn attachment_lines(attachment: &MessageAttachment) -> String {
+    let (label, kind, bytes, meta) = match attachment {
+        MessageAttachment::EmbeddedResource(it) => (&it.label, Some(&it.content_type), None, &it.meta),
+        MessageAttachment::Resource(it) => {
+            let kind = it.content_type.as_ref().or(it.display_kind.as_ref());
+            (&it.label, kind, it.size_hint.and_then(|bytes| u64::try_from(bytes).ok()), &it.meta)
+        }
+        MessageAttachment::Simple(it) => (&it.label, it.display_kind.as_ref(), None, &it.meta),
+        MessageAttachment::Annotations(it) => (&it.label, it.display_kind.as_ref(), None, &it.meta),
+        MessageAttachment::Chat(it) => (&it.label, it.display_kind.as_ref(), None, &it.meta),
+        MessageAttachment::Unknown(_) => return String::new(),
+    };
+    // What the host noted about it says more than the client did.
+    let noted = meta.as_ref().and_then(|meta| meta.get("hostler"));
+    let noted = noted.and_then(|noted| serde_json::from_value::<FilePlan>(noted.clone()).ok()).unwrap_or_default();
+    let mut facts = noted.facts();
+    if facts.is_empty() {
+        facts.extend(kind.map(|kind| one_line(kind)).into_iter().chain(bytes.map(size)));
+    }
+    let facts = if facts.is_empty() { String::new() } else { format!(" ({})", facts.join(", ")) };
+    let warnings: String = noted.warnings().map(|warning| format!("\n  ! {warning}")).collect();
+    format!("+ {}{facts}{warnings}", one_line(label))
 }
 
 /// A call in one line: what it did, or why it did not.
@@ -151,7 +182,17 @@ mod tests {
             json!({ "kind": "toolCall", "toolCall": call })
         };
         let first = json!({ "id": "t1", "startedAt": "2026-05-10T12:00:00.000Z", "state": "complete",
-            "message": { "text": "two\nlines", "origin": { "kind": "user" } },
+            "message": { "text": "two\nlines", "origin": { "kind": "user" }, "attachments": [
+                { "type": "resource", "label": "shot.png", "uri": "ahp-content:/00", "sizeHint": 9_000_000,
+                    "contentType": "image/png", "_meta": { "hostler": { "label": "shot.png", "decision": "send",
+                    "contentType": "image/jpeg", "bytes": 204_800, "width": 1568, "height": 882,
+                    "warnings": [{ "kind": "shrunk", "sentence": "it was made\nsmaller" }] } } },
+                { "type": "resource", "label": "spec.pdf", "uri": "ahp-content:/01", "_meta": { "hostler": {
+                    "contentType": "application/pdf", "bytes": 1024, "pages": 1, "warnings": [], "newer": 5 } } },
+                { "type": "resource", "label": "src", "uri": "file:///src", "displayKind": "directory" },
+                { "type": "resource", "label": "odd", "uri": "x:", "sizeHint": 12, "_meta": { "hostler": 5 } },
+                { "type": "simple", "label": "a \u{7}word" },
+                { "type": "newer" } ] },
             "usage": { "inputTokens": 12, "outputTokens": 3, "cacheReadTokens": 0, "model": "m-1" },
             "responseParts": [
                 { "kind": "reasoning", "id": "r", "content": "hm" },
@@ -183,6 +224,12 @@ mod tests {
         Turn 1 · 2026-05-10T12:00:00.000Z
         > two
         > lines
+        + shot.png (image/jpeg, 1568 × 882, 200 KiB)
+          ! it was made smaller
+        + spec.pdf (application/pdf, 1 page, 1 KiB)
+        + src (directory)
+        + odd (12 bytes)
+        + a word
         • Bash: Ran ls
         ✗ Bash: failed: no ls
         ✗ Bash: refused: not allowed

@@ -1,0 +1,196 @@
+//! `hostler run --attach` against a scripted host.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
+
+mod support;
+
+use hostler_cli::Exit;
+use serde_json::{Value, json};
+use support::Stage;
+use support::host::{Beat, FakeLauncher, answer, complete};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+fn host() -> FakeLauncher {
+    FakeLauncher::new(answer(&["seen"]).into_iter().chain([complete()]))
+}
+
+/// A stage with files in its working directory.
+fn stage() -> Stage {
+    let stage = Stage::new();
+    let at = |name: &str| stage.scratch.path().join("project").join(name);
+    std::fs::write(at("shot.png"), PNG).unwrap();
+    std::fs::write(at("notes.txt"), "words").unwrap();
+    std::fs::write(at("empty"), "").unwrap();
+    std::fs::create_dir(at("src dir")).unwrap();
+    nix::unistd::mkfifo(&at("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    stage
+}
+
+/// The attachments of the message that was sent.
+fn sent(launcher: &FakeLauncher) -> Value {
+    let dispatched = launcher.seen.params("dispatchAction");
+    assert_eq!(dispatched.len(), 1);
+    dispatched[0]["action"]["message"]["attachments"].clone()
+}
+
+#[tokio::test]
+async fn files_are_sent_in_their_order_as_what_they_are_and_a_directory_as_its_place() {
+    let (mut stage, launcher) = (stage(), host());
+    stage.stdin = b"from a pipe".to_vec();
+    let args = ["run", "look", "--attach", "shot.png", "--attach", "-", "--attach", "src dir", "--attach", "empty"];
+    assert_eq!(stage.run(&args, &launcher).await, Exit::Done, "{}", stage.err.text());
+    assert_eq!((stage.out.text().as_str(), stage.err.text().as_str()), ("seen", ""));
+    let uri = url::Url::from_file_path(stage.scratch.path().join("project/src dir")).unwrap();
+    let expected = json!([
+        { "type": "embeddedResource", "label": "shot.png", "displayKind": "image", "contentType": "image/png",
+            "data": "iVBORw0KGgo=" },
+        { "type": "embeddedResource", "label": "stdin", "displayKind": "document", "contentType": "text/plain",
+            "data": "ZnJvbSBhIHBpcGU=" },
+        { "type": "resource", "label": "src dir", "displayKind": "directory", "uri": uri.as_str() },
+        { "type": "embeddedResource", "label": "empty", "displayKind": "document", "contentType": "text/plain",
+            "data": "" },
+    ]);
+    assert_eq!(sent(&launcher), expected);
+    let asked = &launcher.seen.params("hostler/planAttachments")[0];
+    assert_eq!(asked["attachments"], expected, "the host was asked about the same");
+    assert_eq!(asked["channel"], launcher.seen.params("dispatchAction")[0]["channel"]);
+}
+
+#[tokio::test]
+async fn a_message_without_files_asks_for_no_plan_and_one_without_words_needs_files() {
+    let (mut stage_, launcher) = (stage(), host());
+    assert_eq!(stage_.run(&["run", "hi"], &launcher).await, Exit::Done);
+    assert!(launcher.seen.params("hostler/planAttachments").is_empty() && sent(&launcher).is_null());
+    let (mut stage_, launcher) = (stage(), host());
+    assert_eq!(stage_.run(&["run", "", "--attach", "shot.png"], &launcher).await, Exit::Done);
+    assert_eq!(sent(&launcher)[0]["label"], "shot.png");
+    let mut empty = stage();
+    assert_eq!(empty.run(&["run", ""], &host()).await, Exit::Usage);
+}
+
+#[tokio::test]
+async fn warnings_are_told_on_stderr_and_the_message_is_sent() {
+    let mut stage = stage();
+    let warning = json!({ "kind": "shrunk", "sentence": "it was made smaller\u{1b}[2J" });
+    let launcher = host().planning(json!({ "ok": true, "files": [
+        { "label": "shot.png", "decision": "send", "warnings": [warning], "contentType": "image/png", "bytes": 8 }] }));
+    assert_eq!(stage.run(&["run", "look", "--attach", "shot.png"], &launcher).await, Exit::Done);
+    assert_eq!(stage.out.text(), "seen");
+    assert_eq!(stage.err.text(), "shot.png: it was made smaller[2J\n");
+}
+
+fn rejection() -> Value {
+    json!({ "ok": false, "files": [
+        { "label": "shot.png", "decision": "refuse", "code": "attachment_corrupt", "sentence": "it is damaged",
+            "warnings": [] },
+        { "label": "notes.txt", "decision": "refuse", "code": "attachment_too_large", "warnings": [], "newer": 1 },
+        { "label": "empty", "decision": "wouldSend", "warnings": [] }] })
+}
+
+#[tokio::test]
+async fn a_rejection_names_every_file_and_nothing_is_sent() {
+    let args = ["run", "look", "--attach", "shot.png", "--attach", "notes.txt", "--attach", "empty"];
+    let (mut stage_, launcher) = (stage(), host().planning(rejection()));
+    assert_eq!(stage_.run(&args, &launcher).await, Exit::Failed);
+    assert_eq!(stage_.out.text(), "");
+    assert_eq!(stage_.err.text(), "✗ shot.png: it is damaged\n✗ notes.txt: attachment_too_large\nNothing was sent.\n");
+    assert!(launcher.seen.params("dispatchAction").is_empty());
+    assert_eq!(*launcher.seen.shut_down.lock().unwrap(), 1, "the host that was started is gone");
+
+    let mut json_ = stage();
+    let args: Vec<_> = args.into_iter().chain(["--json"]).collect();
+    assert_eq!(json_.run(&args, &launcher).await, Exit::Failed);
+    let lines: Vec<Value> = json_.out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected: Vec<_> =
+        rejection()["files"].as_array().unwrap().iter().map(|file| json!({ "attachment": file })).collect();
+    assert_eq!(lines, expected, "as the host wrote them");
+}
+
+#[tokio::test]
+async fn a_message_that_is_refused_as_a_whole_says_why() {
+    let mut stage = stage();
+    let launcher = host().planning(json!({ "ok": false, "reason": "too many pictures", "files": [] }));
+    assert_eq!(stage.run(&["run", "look", "--attach", "shot.png"], &launcher).await, Exit::Failed);
+    assert_eq!(stage.err.text(), "too many pictures\nNothing was sent.\n");
+}
+
+#[tokio::test]
+async fn with_json_the_plan_comes_before_the_envelopes() {
+    let mut stage = stage();
+    let file = json!({ "label": "shot.png", "decision": "send", "warnings": [], "bytes": 8 });
+    let launcher = host().planning(json!({ "ok": true, "files": [file] }));
+    assert_eq!(stage.run(&["run", "--json", "look", "--attach", "shot.png"], &launcher).await, Exit::Done);
+    let lines: Vec<Value> = stage.out.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], json!({ "attachment": file }));
+    assert!(lines.len() > 2 && lines[1..].iter().all(|line| line["action"].is_object()));
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_a_mistake_of_the_command_line_and_no_host_is_needed() {
+    for (args, expected) in [
+        (&["missing"][..], "missing cannot be attached: there is no such file.\n"),
+        (
+            &["missing", "shot.png", "a\nb"],
+            "missing cannot be attached: there is no such file.\na b cannot be attached: there is no such file.\n",
+        ),
+        (&["shot.png/x"], "shot.png/x cannot be attached: Not a directory (os error 20).\n"),
+        (&["pipe"], "pipe cannot be attached: it is neither a file nor a directory; - attaches stdin.\n"),
+        (&["/dev/null"], "/dev/null cannot be attached: it is neither a file nor a directory; - attaches stdin.\n"),
+        (&["-", "-"], "stdin can be attached only once.\n"),
+    ] {
+        let (mut stage, launcher) = (stage(), host());
+        let args: Vec<_> = ["run", "look"].into_iter().chain(args.iter().flat_map(|name| ["--attach", name])).collect();
+        assert_eq!(stage.run(&args, &launcher).await, Exit::Usage);
+        assert_eq!((stage.out.text().as_str(), stage.err.text().as_str()), ("", expected));
+        assert!(launcher.seen.options.lock().unwrap().is_empty(), "no host was started");
+    }
+    let mut both = stage();
+    assert_eq!(both.run(&["run", "-", "--attach", "-"], &host()).await, Exit::Usage);
+    assert_eq!(both.err.text(), "stdin is either the message or an attachment, not both.\n");
+}
+
+#[tokio::test]
+async fn what_is_too_much_is_refused_before_it_is_read() {
+    const LIMITS: &str = "[attachments]\nfiles = 2\nfile-size = 8\ntotal-size = 12";
+    for (files, exit, expected) in [
+        (&["shot.png"][..], Exit::Done, ""),
+        (
+            &["-"],
+            Exit::Failed,
+            "✗ stdin: it is larger than 8 bytes, the most that one file may be\nNothing was sent.\n",
+        ),
+        (
+            &["shot.png", "notes.txt"],
+            Exit::Failed,
+            "✗ notes.txt: the files together are larger than 12 bytes, the most for a message\nNothing was sent.\n",
+        ),
+        (&["empty", "empty", "empty"], Exit::Usage, "3 files are attached, and a message may carry 2.\n"),
+    ] {
+        let (mut stage, launcher) = (stage(), host());
+        stage.configure(LIMITS);
+        stage.stdin = vec![b'x'; 1 << 20];
+        let args: Vec<_> =
+            ["run", "look"].into_iter().chain(files.iter().flat_map(|name| ["--attach", name])).collect();
+        assert_eq!((stage.run(&args, &launcher).await, stage.err.text().as_str()), (exit, expected));
+    }
+    let mut json_ = stage();
+    json_.configure(LIMITS);
+    json_.stdin = vec![b'x'; 9];
+    assert_eq!(json_.run(&["run", "--json", "x", "--attach", "-"], &host()).await, Exit::Failed);
+    let line: Value = serde_json::from_str(json_.out.text().trim()).unwrap();
+    assert_eq!(line["attachment"]["code"], "attachment_too_large");
+}
+
+#[tokio::test]
+async fn behind_a_running_turn_the_message_waits_with_its_files() {
+    let mut stage = stage();
+    let session = json!({ "resource": "claude:/1f0c0000-0000-4000-8000-000000000000", "provider": "claude",
+        "title": "", "status": 8, "createdAt": "2026-01-01T00:00:00.000Z", "modifiedAt": "2026-01-01T00:00:00.000Z" });
+    let launcher = FakeLauncher::new([Beat::Reject("the queue is full")]).keeping(vec![session], json!([])).busy();
+    let args = ["run", "--session", "1f0c", "look", "--attach", "notes.txt"];
+    assert_eq!(stage.run(&args, &launcher).await, Exit::Failed);
+    assert_eq!(launcher.seen.actions(), ["chat/pendingMessageSet"]);
+    assert_eq!(sent(&launcher)[0]["data"], "d29yZHM=");
+    assert!(stage.err.text().contains("the queue is full"), "{}", stage.err.text());
+}

@@ -15,6 +15,9 @@ mod claude;
 mod diagnostics;
 mod error;
 mod fault;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod image;
 mod item;
 mod limits;

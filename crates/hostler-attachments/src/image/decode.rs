@@ -15,12 +15,13 @@ const SPARE: u64 = 64 << 20;
 
 /// The pixels, the first ones if it moves. Not turned.
 pub(super) fn decode(file: &[u8], header: &Header) -> Result<DynamicImage, Fault> {
+    if header.is_rare {
+        return Err(rare());
+    }
     read(file, header).map_err(|error| match error {
-        ImageError::Unsupported(_) => Fault::not_optimized(
-            "it is written in a rare way that cannot be read here; save it again as PNG or JPEG and attach that",
-        ),
+        ImageError::Unsupported(_) => rare(),
         ImageError::Limits(_) => Fault::too_large("the picture takes more memory than it may; make it smaller"),
-        _ => damaged(),
+        _ => Fault::corrupt("the picture is damaged; save it again and attach that"),
     })
 }
 
@@ -51,6 +52,8 @@ fn pixels(mut decoder: impl ImageDecoder, header: &Header, limits: image::Limits
     DynamicImage::from_decoder(decoder)
 }
 
-fn damaged() -> Fault {
-    Fault::corrupt("the picture is damaged; save it again and attach that")
+fn rare() -> Fault {
+    Fault::not_optimized(
+        "it is written in a rare way that cannot be read here; save it again as PNG or JPEG and attach that",
+    )
 }

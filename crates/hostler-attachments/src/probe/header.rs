@@ -20,6 +20,8 @@ pub(crate) struct Header {
     pub(crate) lossless: bool,
     /// Why models may not take its colours, where that is so.
     pub(crate) odd_colours: Option<&'static str>,
+    /// Whether it is written in a way that nobody uses, and few programs read.
+    pub(crate) is_rare: bool,
     /// How it has to be turned to be upright.
     pub(crate) orientation: Orientation,
     /// The parts of the file that make up the picture: no metadata, nothing behind its end.
@@ -40,6 +42,7 @@ impl Header {
             pixel_bytes: 4,
             lossless: true,
             odd_colours: None,
+            is_rare: false,
             orientation: Orientation::NoTransforms,
             kept: Vec::new(),
             end: 0,

@@ -7,6 +7,8 @@ pub(super) const MAGIC: &[u8] = &[0xff, 0xd8, 0xff];
 const EXIF: &[u8] = b"Exif\0\0";
 const END: u8 = 0xd9;
 const SCAN: u8 = 0xda;
+/// Baseline, extended and progressive; the others are lossless, in layers, or coded arithmetically.
+const COMMON: [u8; 3] = [0xc0, 0xc1, 0xc2];
 
 /// Nothing if the file is cut off or not made of proper segments.
 pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
@@ -33,7 +35,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
                 if header.is_some() {
                     return None;
                 }
-                header = Some(sized(&early, data)?);
+                header = Some(sized(&early, marker, data)?);
             }
             0xe1 => {
                 if let Some(exif) = data.strip_prefix(EXIF) {
@@ -63,7 +65,7 @@ pub(super) fn probe(bytes: &[u8]) -> Option<Header> {
     scanned.then_some(header)
 }
 
-fn sized(early: &Header, data: &[u8]) -> Option<Header> {
+fn sized(early: &Header, marker: u8, data: &[u8]) -> Option<Header> {
     let mut fields = Reader::new(data);
     let _precision = fields.byte()?;
     let (height, width) = (fields.be16()?, fields.be16()?);
@@ -72,6 +74,7 @@ fn sized(early: &Header, data: &[u8]) -> Option<Header> {
     header.kept.clone_from(&early.kept);
     header.orientation = early.orientation;
     header.lossless = false;
+    header.is_rare = !COMMON.contains(&marker);
     header.pixel_bytes = if channels == 1 { 1 } else { 3 };
     header.odd_colours = (channels == 4).then_some("the colours of print (CMYK)");
     Some(header)

@@ -1,0 +1,107 @@
+//! Contents, paths and what clients declare appear nowhere but in the blocks themselves.
+
+use std::path::PathBuf;
+
+use hostler_attachments::{Block, Claude, History, Item, Limits, Reference, ReferenceKind, Selection, Source, plan};
+use image::ImageFormat;
+
+use crate::support::{base64, encoded, file, gradient, jpeg, pdf, png};
+
+const SECRET: &str = "hunter2-TOP-SECRET-k3y";
+
+/// Whether a text holds the secret, or its base64 at any alignment.
+fn leaks(text: &str) -> bool {
+    let encodings = (0..3).map(|shift| {
+        let shifted = base64(&[&vec![b' '; shift][..], SECRET.as_bytes()].concat());
+        // The ends depend on what stands beside it.
+        shifted.chars().skip(4).take(shifted.len() - 8).collect()
+    });
+    let bytes = format!("{:?}", SECRET.as_bytes());
+    let listed = bytes.trim_matches(['[', ']']).to_owned();
+    [SECRET.to_owned(), listed].into_iter().chain(encodings).any(|form| text.contains(&form))
+}
+
+/// Files of every outcome with the secret in all of their parts.
+fn items() -> Vec<Item> {
+    let secret = SECRET.as_bytes();
+    let picture = gradient(40, 30);
+    let chunk = png::chunk(b"tEXt", &[b"Comment\0", secret].concat());
+    let png_file = png::with_chunks(&encoded(&picture, ImageFormat::Png), &chunk);
+    let jpeg_file = jpeg::with_segments(&encoded(&picture, ImageFormat::Jpeg), &jpeg::segment(0xfe, secret));
+    let mut document = pdf::pages(1);
+    document.splice(9..9, [b"%", secret, b"\n"].concat());
+    let place = |selection| {
+        Source::Reference(Reference {
+            path: PathBuf::from(format!("/home/{SECRET}/main.rs")),
+            kind: ReferenceKind::File,
+            selection,
+        })
+    };
+    let selection = Selection { first_line: 1, last_line: 2, text: Some(SECRET.to_owned()) };
+    let contents: Vec<Vec<u8>> = vec![
+        secret.to_vec(),
+        png_file.clone(),
+        jpeg_file,
+        document.clone(),
+        [&[0], secret].concat(),
+        [b"PK\x03\x04", secret].concat(),
+        [b"\xff\xfe", secret, b"x"].concat(),
+        png_file[..png_file.len() - 9].to_vec(),
+        document[..document.len() - 99].to_vec(),
+        [&png_file[..], b"PK\x05\x06", &[0; 18]].concat(),
+        [b"GIF89a", secret].concat(),
+        secret.repeat(600_000),
+    ];
+    let mut items = Vec::new();
+    for bytes in contents {
+        let name = format!("/home/{SECRET}/a.png");
+        items.push(Item { declared: Some(format!("text/{SECRET}")), ..file(&name, bytes.clone()) });
+        items.push(Item { size_hint: Some(7), ..Item::new(name, Source::Base64(base64(&bytes))) });
+        items.push(file("b.txt", bytes));
+    }
+    items.push(Item::new("c", Source::Base64(SECRET.to_owned())));
+    items.push(Item::new("d", Source::Words(SECRET.to_owned())));
+    items.push(Item::new("main.rs", place(None)));
+    items.push(Item::new("main.rs", place(Some(selection))));
+    items
+}
+
+#[test]
+fn nothing_but_the_blocks_tells_a_secret() {
+    let tight = Limits { image_bytes: 60, ..Limits::default() };
+    let full = History { images: 100, bytes: 32_000_000 };
+    let (mut accepted, mut refused) = (0, 0);
+    for item in items() {
+        assert!(!leaks(&format!("{item:?} {:?}", item.source)), "an item's Debug");
+        for (limits, history) in
+            [(&Limits::default(), History::default()), (&tight, History::default()), (&tight, full)]
+        {
+            let told = match plan(vec![item.clone()], limits, history) {
+                Ok(plan) => {
+                    accepted += 1;
+                    let claude: Vec<_> = plan.files.iter().map(|file| format!("{:?}", Claude(&file.block))).collect();
+                    let summaries = serde_json::to_string(&plan.summaries()).unwrap();
+                    format!("{plan:?} {plan:#?} {:?} {claude:?} {summaries} {:?}", plan.blocks(), plan.diagnostics())
+                }
+                Err(rejection) => {
+                    refused += 1;
+                    let files = serde_json::to_string(&rejection.files).unwrap();
+                    format!("{rejection} {rejection:?} {rejection:#?} {files} {:?}", rejection.diagnostics())
+                }
+            };
+            assert!(!leaks(&told), "{told}");
+            assert!(!told.contains("/home"), "a path: {told}");
+        }
+    }
+    assert!(accepted > 10 && refused > 40, "{accepted} and {refused}");
+}
+
+#[test]
+fn a_secret_would_be_seen() {
+    let told = leaks(&format!("x{SECRET}")) && leaks(&base64(format!("ab{SECRET}cd").as_bytes()));
+    assert!(told && leaks(&format!("{:?}", SECRET.as_bytes())));
+    // What the agent is given does hold it, which is why it is never printed.
+    let file = plan(vec![file("a.txt", SECRET)], &Limits::default(), History::default()).unwrap().files.remove(0);
+    assert!(matches!(&file.block, Block::Text { text, .. } if leaks(text)));
+    assert!(leaks(&serde_json::to_string(&Claude(&file.block)).unwrap()));
+}

@@ -1,0 +1,39 @@
+//! What clients and diagnostics are told.
+
+use hostler_attachments::{Code, Rejection};
+use image::ImageFormat;
+
+use crate::support::{encoded, file, gradient, pdf, plan_all};
+
+#[test]
+fn a_plan_is_told_file_by_file() {
+    let items = vec![
+        file("/home/me/wide.jpg", encoded(&gradient(1600, 800), ImageFormat::Png)),
+        file("paper.pdf", pdf::pages(2)),
+        file("a.txt", "four"),
+    ];
+    let mut told = serde_json::to_value(plan_all(items).unwrap().summaries()).unwrap();
+    let bytes = told[0]["bytes"].take();
+    assert!(bytes.as_u64().is_some_and(|bytes| bytes > 1000), "what a picture takes is up to its encoder: {bytes}");
+    insta::assert_json_snapshot!(told);
+}
+
+#[test]
+fn a_rejection_is_told_file_by_file() {
+    let rejection = plan_all(vec![file("a.txt", ""), file("b.zip", *b"PK\x03\x04\x14\0")]).unwrap_err();
+    insta::assert_json_snapshot!(rejection.files);
+}
+
+#[test]
+fn diagnostics_are_counts_kinds_sizes_and_codes() {
+    let items = vec![file("a.txt", ""), file("b.zip", *b"PK\x03\x04\x14\0"), file("paper.pdf", pdf::pages(2))];
+    insta::assert_json_snapshot!(plan_all(items).unwrap_err().diagnostics());
+}
+
+#[test]
+fn a_refusal_of_somebody_else_is_a_rejection_too() {
+    let refusal = plan_all(vec![file("b.zip", *b"PK\x03\x04\x14\0")]).unwrap_err().refusals.remove(0);
+    let rejection = Rejection::from(refusal.clone());
+    assert_eq!(rejection.refusals, [refusal]);
+    assert_eq!(rejection.diagnostics().codes, [Code::TypeUnsupported]);
+}

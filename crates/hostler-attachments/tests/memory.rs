@@ -1,0 +1,56 @@
+//! Files that are small and unpack to much take bounded memory.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod support;
+
+use hostler_attachments::{History, Item, Limits, plan};
+use image::{DynamicImage, ImageFormat};
+use support::{encoded, file, gif, pdf, png, webp};
+
+/// What may be needed beside the pixels that the limits allow.
+const SPARE: usize = 96 << 20;
+
+/// How much more memory is in use at the worst moment than before.
+fn peak_of(item: Item, limits: &Limits) -> usize {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    let before = status("VmRSS:");
+    let _decided = plan(vec![item], limits, History::default());
+    status("VmHWM:").saturating_sub(before)
+}
+
+fn status(field: &str) -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
+}
+
+/// One test, or others would be measured too.
+#[test]
+fn bombs_take_no_more_than_the_pixels_that_are_allowed() {
+    let limits = Limits { pixels: 4_000_000, ..Limits::default() };
+    let pixels = 10 * usize::try_from(limits.pixels).unwrap();
+    let zeros = png::packed_zeros(512 << 20);
+    let profile = png::chunk(b"iCCP", &[b"x\0\0", &zeros[..]].concat());
+    let text = png::chunk(b"zTXt", &[b"x\0\0", &zeros[..]].concat());
+    let black = encoded(&DynamicImage::new_rgb8(2000, 2000), ImageFormat::Png);
+    let layers = webp::animated(&encoded(&DynamicImage::new_rgba8(2000, 2000), ImageFormat::WebP), 2000, 2000, 400);
+    for (name, bytes) in [
+        ("a picture of few pixels that unpacks to half a gigabyte", png::lying(64, 64, &zeros)),
+        ("a picture of all pixels that unpacks to half a gigabyte", png::lying(2000, 2000, &zeros)),
+        ("a colour profile that unpacks to half a gigabyte", png::with_chunks(&black, &profile)),
+        ("a comment that unpacks to half a gigabyte", png::with_chunks(&black, &text)),
+        ("a picture that is all there is room for", black),
+        ("a head that promises four gigapixels", png::lying(65_535, 65_535, &zeros)),
+        ("a frame larger than its film", gif::lying((4, 4), (65_535, 65_535))),
+        ("a film that unpacks to gigabytes", gif::animated(2000, 2000, 60)),
+        ("another one", layers),
+        ("a lossless head", webp::lying(16_384, 16_384)),
+        ("a document that unpacks to half a gigabyte", pdf::bomb(512 << 20, 1)),
+        ("a document in parts that unpack to 90 megabytes", pdf::bomb(3 << 20, 30)),
+    ] {
+        assert!(bytes.len() <= limits.file_bytes, "{name}: {}", bytes.len());
+        let peak = peak_of(file("x", bytes), &limits);
+        assert!(peak <= pixels + SPARE, "{name} takes {} MiB", peak >> 20);
+    }
+}

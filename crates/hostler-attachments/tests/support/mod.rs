@@ -1,0 +1,101 @@
+//! Files of every kind, good and bad, made by hand, and short ways to plan them.
+#![allow(dead_code, reason = "each test binary uses its part of this")]
+
+pub(crate) mod gif;
+pub(crate) mod jpeg;
+pub(crate) mod pdf;
+pub(crate) mod png;
+pub(crate) mod webp;
+
+use std::io::Cursor;
+
+use base64::Engine as _;
+use hostler_attachments::{Code, History, Item, Limits, Plan, Planned, Refusal, Rejection, Source, plan};
+use image::{DynamicImage, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
+
+/// A file by its name, with nothing declared.
+pub(crate) fn file(name: &str, bytes: impl Into<Vec<u8>>) -> Item {
+    Item::new(name, Source::Bytes(bytes.into().into()))
+}
+
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+pub(crate) fn plan_all(items: Vec<Item>) -> Result<Plan, Rejection> {
+    plan(items, &Limits::default(), History::default())
+}
+
+pub(crate) fn plan_within(item: Item, limits: &Limits) -> Result<Planned, Refusal> {
+    match plan(vec![item], limits, History::default()) {
+        Ok(mut plan) => Ok(plan.files.remove(0)),
+        Err(mut rejection) => Err(rejection.refusals.remove(0)),
+    }
+}
+
+/// What becomes of one file, which can be sent.
+#[track_caller]
+pub(crate) fn sent(item: Item) -> Planned {
+    plan_within(item, &Limits::default()).unwrap()
+}
+
+/// Why one file cannot be sent.
+#[track_caller]
+pub(crate) fn refused(item: Item) -> (Code, String) {
+    let refusal = plan_within(item, &Limits::default()).unwrap_err();
+    (refusal.code, refusal.sentence)
+}
+
+/// The kinds of its warnings.
+pub(crate) fn warnings(file: &Planned) -> Vec<&'static str> {
+    file.warnings.iter().map(|warning| warning.kind).collect()
+}
+
+pub(crate) fn encoded(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    image.write_to(&mut Cursor::new(&mut bytes), format).unwrap();
+    bytes
+}
+
+/// A gradient, which no encoder writes as nothing.
+pub(crate) fn gradient(width: u32, height: u32) -> DynamicImage {
+    RgbImage::from_fn(width, height, |x, y| Rgb([(x % 256) as u8, (y % 256) as u8, ((x + y) % 256) as u8])).into()
+}
+
+/// The same, more and more transparent to the right.
+pub(crate) fn veiled(width: u32, height: u32) -> DynamicImage {
+    RgbaImage::from_fn(width, height, |x, y| Rgba([x as u8, y as u8, 7, (x * 255 / width) as u8])).into()
+}
+
+/// Pixels that cannot be compressed: the same ones every time.
+pub(crate) fn noise(width: u32, height: u32, alpha: bool) -> DynamicImage {
+    let mut state = 0x2545_f491_u32;
+    let mut random = move || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()
+    };
+    let mut image = RgbaImage::from_fn(width, height, |_, _| Rgba(random()));
+    if alpha {
+        return image.into();
+    }
+    image.pixels_mut().for_each(|pixel| pixel.0[3] = 255);
+    DynamicImage::ImageRgb8(DynamicImage::from(image).into_rgb8())
+}
+
+/// Where a part of a file is.
+pub(crate) fn position(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+/// Metadata as cameras write them: a way up, and a place.
+pub(crate) fn exif(orientation: u8) -> Vec<u8> {
+    let mut exif = b"II*\0\x08\0\0\0\x02\0".to_vec();
+    exif.extend([0x12, 0x01, 3, 0, 1, 0, 0, 0, orientation, 0, 0, 0]);
+    // A description, of which the text lies behind the table.
+    exif.extend([0x0e, 0x01, 2, 0, 22, 0, 0, 0, 38, 0, 0, 0]);
+    exif.extend([0; 4]);
+    exif.extend(b"GPS 52.5200N 13.4050E\0");
+    exif
+}

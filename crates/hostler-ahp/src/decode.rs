@@ -1,7 +1,7 @@
 //! Lenient reading of parameters: clients in the field leave things out.
 
 use ahp_types::{ROOT_RESOURCE_URI, StateAction};
-use hostler_engine::Dispatch;
+use hostler_engine::{Contents, Dispatch};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -34,7 +34,7 @@ pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, Stri
     }
     let action: StateAction = serde_json::from_value(action).ok()?;
     let client_id = client_id.to_owned();
-    Some((Dispatch { client_id, client_seq, channel, action, from: None }, name))
+    Some((Dispatch { client_id, client_seq, channel, action, from: None, contents: Contents::default() }, name))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the point; huge values saturate")]

@@ -5,16 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ahp_types::common::JsonObject;
-use ahp_types::state::{RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
+use ahp_types::state::{MessageAttachment, RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
 use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
-use tokio::sync::{OnceCell, oneshot, watch};
+use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::actor::{Input, NotForgotten, Origin, SessionHandle, Subscribe};
+use crate::attach::{Fetch, PlanSummary};
 use crate::catalogue::{Catalogue, SessionPage};
 use crate::clock::ClockExt as _;
 use crate::fleet::{Fleet, FleetConfig, FleetStatus};
@@ -37,6 +38,9 @@ const EARLY: Duration = Duration::from_secs(5);
 
 /// How many messages may wait in one chat, if nobody says otherwise.
 pub const MAX_QUEUE: usize = 100;
+
+/// How many messages' attachments are planned at a time.
+const PLANNING: usize = 2;
 
 /// How long a shutdown may take before it stops being polite.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(4);
@@ -141,6 +145,7 @@ impl Engine {
             clock: config.clock,
             fleet: Fleet::new(config.fleet),
             attachments: config.attachments,
+            planning: Semaphore::new(PLANNING),
             tasks: TaskTracker::new(),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
@@ -378,6 +383,37 @@ impl Engine {
         if handle.send(Input::Dispatch(Box::new(dispatch))).await.is_err() {
             tracing::debug!("a dispatch came too late");
         }
+    }
+
+    /// Hands a client's wish with attachments to the session's actor, after they were looked at and are kept by reference.
+    /// The answer is an envelope. This may take long; what the client wants next has to wait for it.
+    pub async fn dispatch_attached(&self, dispatch: Dispatch, fetch: &dyn Fetch) {
+        let host = &self.host;
+        // What was accepted once is not looked at again.
+        if host.answer_repetition(&dispatch).await {
+            return;
+        }
+        match host.prepare(dispatch, fetch).await {
+            Some(Ok(prepared)) => self.dispatch(prepared).await,
+            // Its first sending may have been accepted meanwhile.
+            Some(Err((dispatch, _))) if host.answer_repetition(&dispatch).await => {}
+            Some(Err((dispatch, reason))) => host.reject(dispatch, reason).await,
+            None => {}
+        }
+    }
+
+    /// What would become of attachments if a message brought them to a chat now. Nothing is kept.
+    ///
+    /// # Errors
+    /// If there is no such chat.
+    pub async fn plan_attachments(
+        &self,
+        channel: &str,
+        attachments: Vec<MessageAttachment>,
+        fetch: &dyn Fetch,
+    ) -> Result<PlanSummary, EngineError> {
+        let planned = self.host.plan_summary(channel, attachments, fetch).await;
+        planned.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))
     }
 
     /// Sends a client's wish back as refused, to whoever hears the channel. Unknown channels are ignored.

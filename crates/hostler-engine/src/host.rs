@@ -10,13 +10,12 @@ use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::EngineError;
 use crate::actor::{Origin, SessionHandle};
 use crate::catalogue::Catalogue;
 use crate::fleet::Fleet;
@@ -27,6 +26,7 @@ use crate::root::Root;
 use crate::session::Dispatch;
 use crate::state::ChannelState;
 use crate::stopping::BackgroundOnStop;
+use crate::{EngineError, attach};
 
 /// How often the file of the rules is looked at while no call asks for it.
 const RULES_POLL: Duration = Duration::from_secs(1);
@@ -57,8 +57,9 @@ pub(crate) struct Host {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) fleet: Arc<Fleet>,
     /// The most that one message may carry.
-    #[expect(dead_code, reason = "messages carry nothing yet")]
     pub(crate) attachments: Limits,
+    /// How many messages' attachments may be planned at a time: each can take much memory.
+    pub(crate) planning: Semaphore,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,
@@ -111,7 +112,8 @@ impl Host {
 
     /// Numbers and publishes a refusal; it is never written. Whoever is refused hears it, also on a channel that it does
     /// not hear otherwise.
-    pub(crate) async fn reject(&self, dispatch: Dispatch, reason: String) {
+    pub(crate) async fn reject(&self, mut dispatch: Dispatch, reason: String) {
+        attach::without_contents(&mut dispatch.action);
         let (origin, from, hub) = (dispatch.origin(), dispatch.from, Arc::clone(&self.hub));
         let entry = match Entry::new(dispatch.channel.into(), dispatch.action) {
             Ok(entry) => entry.with_origin(Some(origin)).rejected(reason),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod attach;
 mod budget;
 mod catalogue;
 mod clients;
@@ -34,6 +35,7 @@ mod turn;
 mod uri;
 mod worker;
 
+pub use attach::{Contents, Fetch, FetchError, NoFetch, PlanSummary};
 pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
 pub use clock::SystemClock;

@@ -9,12 +9,14 @@ use ahp_types::state::{
     ChatInputRequest, ChatState, ChatSummary, Message, MessageKind, MessageOrigin, PendingMessage, ResponsePart,
     SessionConfigState, SessionLifecycle, SessionState, SessionStatus, ToolCallPendingConfirmationState, ToolCallState,
 };
+use hostler_attachments::Title;
 use hostler_driver::{ConversationStart, ResumeToken};
 use hostler_rules::{Effect, Rule, RuleSet, Scope};
 use hostler_store::{SnapshotRow, StoreError, TurnRow};
 use url::Url;
 use uuid::Uuid;
 
+use crate::attach::{self, Contents};
 use crate::hub::Subscriber;
 use crate::record::SessionSnapshot;
 use crate::state::{Outcome, Reduce as _, line_change};
@@ -37,9 +39,16 @@ pub struct Dispatch {
     pub action: StateAction,
     /// The connection that it came over, for an answer that only it needs.
     pub from: Option<Subscriber>,
+    /// What its message names instead of carrying it; surfaces leave it empty.
+    pub contents: Contents,
 }
 
 impl Dispatch {
+    /// Whether it brings a message with attachments, which have to be prepared first.
+    pub fn carries_attachments(&self) -> bool {
+        attach::carries(&self.action)
+    }
+
     pub(crate) fn origin(&self) -> ahp_types::ActionOrigin {
         ahp_types::ActionOrigin { client_id: self.client_id.clone(), client_seq: self.client_seq }
     }
@@ -320,7 +329,15 @@ pub(crate) fn message(text: String, kind: MessageKind) -> Message {
     Message { text, origin: MessageOrigin { kind }, attachments: None, model: None, agent: None, meta: None }
 }
 
-/// A title made from the first message: its first line, cut at a word.
+/// A title made from the first message: of its words, or of what is attached.
+pub(crate) fn title_of(message: &Message) -> String {
+    match attach::attachments(message).first() {
+        Some(attached) if message.text.trim().is_empty() => title_from(Title::new(attach::label(attached)).as_str()),
+        _ => title_from(&message.text),
+    }
+}
+
+/// A title made from a text: its first line, cut at a word.
 pub(crate) fn title_from(text: &str) -> String {
     const MAX: usize = 60;
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("New session");

@@ -188,7 +188,16 @@ impl Bed {
     async fn dispatch(&self, channel: &str, action: Value) {
         let action: StateAction = serde_json::from_value(action).unwrap();
         let (client_id, client_seq) = ("me".to_owned(), 0);
-        self.engine.dispatch(Dispatch { client_id, client_seq, channel: channel.into(), action, from: None }).await;
+        self.engine
+            .dispatch(Dispatch {
+                client_id,
+                client_seq,
+                channel: channel.into(),
+                action,
+                from: None,
+                contents: Default::default(),
+            })
+            .await;
     }
 
     async fn configure(&self, config: Value) {

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, OpenError, OpenErrorKind,
-    OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt, ProviderInfo, RequestId, StderrTail, Steer, SteerId,
-    TokenUsage, TurnOutcome,
+    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, DropError, Images, OpenError,
+    OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt, ProviderInfo, RequestId, ResumeToken,
+    StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
 };
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -19,6 +19,16 @@ pub struct FakeDriver {
     starts: mpsc::Sender<FakeStart>,
     opens: Arc<AtomicUsize>,
     settings: Arc<AtomicUsize>,
+    manners: Arc<Manners>,
+}
+
+/// What a test says about all agents of a driver.
+#[derive(Default)]
+struct Manners {
+    /// The longest prompt; 0: any.
+    longest: AtomicUsize,
+    /// The pictures that were dropped, and how many there are to say.
+    dropped: Mutex<Vec<(ResumeToken, Images)>>,
 }
 
 /// Where a test meets the starts of its driver.
@@ -26,6 +36,7 @@ pub struct FakeStarts {
     queue: mpsc::Receiver<FakeStart>,
     opens: Arc<AtomicUsize>,
     settings: Arc<AtomicUsize>,
+    manners: Arc<Manners>,
 }
 
 /// An agent that somebody wants to open. Dropping it is a failed start.
@@ -57,6 +68,8 @@ struct State {
     interrupts: AtomicUsize,
     /// Whether it ever got a prompt.
     prompted: AtomicBool,
+    /// The last prompt, with what followed its words.
+    last: Mutex<Option<Prompt>>,
     interrupted: Notify,
     steer: Mutex<Option<Steer>>,
     steered: Notify,
@@ -78,8 +91,10 @@ impl FakeDriver {
     pub fn new() -> (Arc<Self>, FakeStarts) {
         let (starts, queue) = mpsc::channel(64);
         let (opens, settings) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let driver = Self { starts, opens: Arc::clone(&opens), settings: Arc::clone(&settings) };
-        (Arc::new(driver), FakeStarts { queue, opens, settings })
+        let manners = Arc::<Manners>::default();
+        let driver =
+            Self { starts, opens: Arc::clone(&opens), settings: Arc::clone(&settings), manners: Arc::clone(&manners) };
+        (Arc::new(driver), FakeStarts { queue, opens, settings, manners })
     }
 }
 
@@ -92,6 +107,16 @@ impl FakeStarts {
     /// From now on agents would be configured otherwise.
     pub fn change_settings(&self) {
         self.settings.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// From now on prompts may have so many bytes.
+    pub fn limit_prompts(&self, longest: usize) {
+        self.manners.longest.store(longest, Ordering::SeqCst);
+    }
+
+    /// The conversations whose pictures were dropped, and which.
+    pub fn dropped(&self) -> Vec<(ResumeToken, Images)> {
+        self.manners.dropped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many starts there were.
@@ -113,6 +138,19 @@ impl Driver for FakeDriver {
 
     fn settings_fingerprint(&self, _working_directory: &Path) -> String {
         self.settings.load(Ordering::SeqCst).to_string()
+    }
+
+    fn longest_prompt(&self) -> usize {
+        match self.manners.longest.load(Ordering::SeqCst) {
+            0 => usize::MAX,
+            longest => longest,
+        }
+    }
+
+    fn drop_images(&self, token: &ResumeToken, which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
+        let mut dropped = self.manners.dropped.lock().unwrap_or_else(PoisonError::into_inner);
+        dropped.push((token.clone(), which));
+        std::future::ready(Ok(1)).boxed()
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
@@ -202,6 +240,12 @@ impl FakeAgent {
         self.prompts.recv().await.expect("a prompt")
     }
 
+    /// The next prompt, with what follows its words.
+    pub async fn whole_prompt(&mut self) -> Prompt {
+        self.prompt().await;
+        self.state.last.lock().unwrap_or_else(PoisonError::into_inner).clone().expect("a prompt")
+    }
+
     /// The process ends by itself.
     pub async fn die(self, status: &str, stderr: &str) {
         let stderr = StderrTail::from_redacted(stderr);
@@ -287,6 +331,7 @@ impl Connection for FakeConnection {
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
         async move {
             let text = prompt.expose().to_owned();
+            *self.state.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(prompt);
             self.state.prompted.store(true, Ordering::SeqCst);
             self.prompts.send(text).await.map_err(|_| ConnectionError::Gone(None))?;
             Ok(Uuid::new_v4())

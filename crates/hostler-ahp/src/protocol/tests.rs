@@ -12,7 +12,11 @@ fn checked(kind: ChannelKind, action: Value) -> Result<(), String> {
     let name = action["type"].as_str().unwrap().to_owned();
     let action: StateAction = serde_json::from_value(action).unwrap();
     let (client_id, channel) = ("me".to_owned(), "x:/y".to_owned());
-    check(kind, &name, &Dispatch { client_id, client_seq: 1, channel, action, from: None })
+    check(
+        kind,
+        &name,
+        &Dispatch { client_id, client_seq: 1, channel, action, from: None, contents: Default::default() },
+    )
 }
 
 fn message(text: &str) -> Value {

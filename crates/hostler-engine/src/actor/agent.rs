@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::delivery::Loaded;
 use super::policy::Facts;
 use super::warm::SpawnFacts;
 use super::{Actor, Input, resume};
@@ -26,6 +27,8 @@ pub(crate) enum AgentNews {
     Opened { attempt: u64, result: Result<Opened, OpenError> },
     /// An attempt to open was given up; nothing is left of it.
     OpenAbandoned { attempt: u64 },
+    /// What follows the words of a message was read back from the store.
+    Loaded { attempt: u64, loaded: Loaded },
     /// The prompt was written, or could not be.
     Sent { attempt: u64, result: Result<Uuid, ConnectionError> },
     /// The agent works by these facts from now on, or it could not be told all of them.
@@ -174,10 +177,15 @@ impl Agent {
 impl Actor {
     pub(super) fn send_prompt(&mut self, turn: String) {
         let Some(active) = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn) else { return };
-        let prompt = match self.session.delivered.as_ref() == Some(&turn) {
-            true => Prompt::new(resume::prompt(&active.response_parts)),
-            false => Prompt::new(active.message.text.clone()),
-        };
+        if self.session.delivered.as_ref() == Some(&turn) {
+            let words = resume::prompt(&active.response_parts);
+            return self.write_prompt(Prompt::new(words));
+        }
+        let message = active.message.clone();
+        self.send_message(turn, &message);
+    }
+
+    pub(super) fn write_prompt(&mut self, prompt: Prompt) {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         self.unsent = true;
@@ -247,6 +255,10 @@ impl Actor {
                     self.drive(TurnInput::Closed).await;
                 }
             }
+            AgentNews::Loaded { attempt, loaded } => match attempt == self.agent.attempt {
+                true => self.loaded(loaded).await,
+                false => self.loading = None,
+            },
             AgentNews::Sent { attempt, result } => {
                 if attempt == self.agent.attempt {
                     self.unsent = false;

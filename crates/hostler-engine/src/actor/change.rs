@@ -55,6 +55,12 @@ impl Change {
         self
     }
 
+    /// Contents that the actions name.
+    pub(super) fn blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
+        self.blobs.extend(blobs);
+        self
+    }
+
     pub(super) fn session(mut self, action: StateAction) -> Self {
         self.entries.push((Home::Session, action, None));
         self

@@ -156,6 +156,7 @@ impl Actor {
         let channel: Arc<str> = dispatch.channel.as_str().into();
         let entry = Entry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
         let batch = self.batch(Durability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
+        let batch = batch.blobs(dispatch.contents.blobs());
         self.host.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
         self.session.apply(&channel, &dispatch.action);
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {
@@ -187,13 +188,14 @@ impl Actor {
     }
 
     async fn turn_started(&mut self, dispatch: &Dispatch, mut action: ChatTurnStartedAction) -> Result<(), Refusal> {
-        self.check_start(&action)?;
+        self.check_start(dispatch, &action)?;
         // A start time that no end can be counted from would make the turn impossible to end.
         if !is_start(&action.started_at) {
             action.started_at = self.host.clock.now_text();
         }
         let turn = action.turn_id.clone();
-        self.begin_turn(action, Some(dispatch.origin())).await.map_err(|error| error.to_string())?;
+        let blobs = dispatch.contents.blobs().collect();
+        self.begin_turn(action, Some(dispatch.origin()), blobs).await.map_err(|error| error.to_string())?;
         let need = self.need();
         self.drive(TurnInput::Accepted { turn, need }).await;
         let queue = self.queue_now(false);
@@ -201,14 +203,14 @@ impl Actor {
         Ok(())
     }
 
-    fn check_start(&self, action: &ChatTurnStartedAction) -> Result<(), Refusal> {
+    fn check_start(&self, dispatch: &Dispatch, action: &ChatTurnStartedAction) -> Result<(), Refusal> {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept() {
             return Err("a turn is running; queue the message or wait for the turn's end".to_owned());
         }
         if action.turn_id.is_empty() || self.session.chat.turns.iter().any(|turn| turn.id == action.turn_id) {
             return Err("the turn's id is empty or was used before".to_owned());
         }
-        check_message(&action.message)?;
+        check_message(&action.message, dispatch)?;
         match &action.queued_message_id {
             Some(id) if !self.session.queue().iter().any(|message| message.id == *id) => {
                 Err("that message is not queued (any more)".to_owned())

@@ -9,6 +9,7 @@ mod attendance;
 mod background;
 mod budget;
 mod change;
+mod delivery;
 mod desk;
 mod dispatch;
 mod events;
@@ -44,6 +45,7 @@ use self::budget::Budget;
 use self::rest::{Rest, RestOver};
 use self::stopping::StopQuestion;
 use self::workers::Workers;
+use crate::attach::View;
 use crate::desk::Desk;
 use crate::gate::{Places, SessionGate};
 use crate::host::Host;
@@ -67,6 +69,8 @@ pub(crate) enum Input {
     Subscribe(Subscribe),
     /// Somebody asks whether a channel is this session's.
     Exists(String, oneshot::Sender<bool>),
+    /// Somebody looks at a chat.
+    View(String, oneshot::Sender<Option<View>>),
     /// The line in the list is due.
     Project,
     /// A client's time to come back is over.
@@ -179,6 +183,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         workers: Workers::default(),
         stop_question: None,
         handed: None,
+        loading: None,
+        readings: 0,
         unsent: false,
         changing: VecDeque::new(),
         machine: TurnMachine::restored(head),
@@ -237,6 +243,7 @@ async fn refuse_all(mut inputs: mpsc::Receiver<Input>, uri: &str, error: &Engine
         match input {
             Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
             Input::Exists(_, reply) => drop(reply.send(false)),
+            Input::View(_, reply) => drop(reply.send(None)),
             Input::Dispose(reply) => {
                 let _ = reply.send(Ok(()));
                 return;
@@ -270,6 +277,9 @@ pub(super) struct Actor {
     stop_question: Option<StopQuestion>,
     /// The steering message that the driver holds for the agent.
     handed: Option<String>,
+    /// Contents of the steering message are being read back, by the number of the reading.
+    loading: Option<u64>,
+    readings: u64,
     /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.
     unsent: bool,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
@@ -295,6 +305,11 @@ impl Actor {
             Input::Subscribe(subscribe) => self.subscribe(subscribe).await,
             Input::Exists(channel, reply) => {
                 let _ = reply.send(channel == *self.session.uri || self.session.chat_on(&channel).is_some());
+            }
+            Input::View(channel, reply) => {
+                let chat = self.session.chat_on(&channel).map(Arc::clone);
+                let session = Arc::clone(&self.session.session);
+                let _ = reply.send(chat.map(|chat| View { session, chat }));
             }
             Input::Project => self.publish_summary().await,
             Input::ClientDue(client) => self.client_due(&client).await,

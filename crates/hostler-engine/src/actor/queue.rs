@@ -1,18 +1,19 @@
 //! Messages that wait for their turn: one durable queue per chat, in the order of their arrival.
 
+use ahp_types::StateAction;
 use ahp_types::actions::{
     ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
     ChatTurnStartedAction, SessionMetaChangedAction,
 };
 use ahp_types::common::JsonObject;
 use ahp_types::state::{Message, MessageKind, PendingMessageKind};
-use ahp_types::{ActionOrigin, StateAction};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::Actor;
 use super::change::Change;
 use super::dispatch::Refusal;
+use crate::attach::attachments;
 use crate::clock::ClockExt as _;
 use crate::session::Dispatch;
 use crate::state::whole_order;
@@ -29,12 +30,12 @@ impl Actor {
         dispatch: &Dispatch,
         action: ChatPendingMessageSetAction,
     ) -> Result<(), Refusal> {
-        check_message(&action.message)?;
+        check_message(&action.message, dispatch)?;
         if action.id.is_empty() {
             return Err("the message needs an id".to_owned());
         }
         match action.kind {
-            PendingMessageKind::Queued => self.queue(dispatch.origin(), action).await,
+            PendingMessageKind::Queued => self.queue(dispatch, action).await,
             PendingMessageKind::Steering => self.steer(dispatch, action).await,
         }
     }
@@ -42,7 +43,7 @@ impl Actor {
     /// A message joins the queue, or takes the place of the one that it corrects.
     pub(super) async fn queue(
         &mut self,
-        origin: ActionOrigin,
+        dispatch: &Dispatch,
         action: ChatPendingMessageSetAction,
     ) -> Result<(), Refusal> {
         let queue = self.session.queue();
@@ -57,7 +58,8 @@ impl Actor {
             let max = self.host.max_queue;
             return Err(format!("the queue is full ({max} messages); wait for a turn's end or remove one"));
         }
-        let change = Change::default().chat_of(StateAction::ChatPendingMessageSet(action), Some(origin));
+        let change = Change::default().chat_of(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
+        let change = change.blobs(dispatch.contents.blobs());
         let change = if self.session.stored { change } else { change.opens() };
         self.commit(change).await.map_err(|error| error.to_string())?;
         let queue = self.queue_now(!waits);
@@ -125,7 +127,7 @@ impl Actor {
             queued_message_id: Some(id.to_owned()),
             meta: None,
         };
-        match self.begin_turn(action, None).await {
+        match self.begin_turn(action, None, Vec::new()).await {
             Ok(()) => vec![TurnInput::Accepted { turn, need: self.need() }, self.queue_now(false)],
             Err(error) => {
                 tracing::error!(session = &*self.session.uri, %error, "a queued message could not be started yet");
@@ -153,14 +155,15 @@ impl Actor {
 }
 
 /// What every message of a person must be.
-pub(super) fn check_message(message: &Message) -> Result<(), Refusal> {
+pub(super) fn check_message(message: &Message, dispatch: &Dispatch) -> Result<(), Refusal> {
     if message.origin.kind != MessageKind::User {
         return Err("a client can only send messages of its user".to_owned());
     }
-    if message.attachments.as_ref().is_some_and(|attachments| !attachments.is_empty()) {
-        return Err("this host does not take attachments yet".to_owned());
+    let attached = !attachments(message).is_empty();
+    if attached && !dispatch.contents.is_prepared() {
+        return Err("nobody has looked at what is attached to the message".to_owned());
     }
-    if message.text.trim().is_empty() {
+    if message.text.trim().is_empty() && !attached {
         return Err("the message is empty".to_owned());
     }
     Ok(())

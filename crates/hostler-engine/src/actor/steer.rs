@@ -10,6 +10,7 @@ use ahp_types::actions::{
 use ahp_types::common::JsonObject;
 use ahp_types::state::{Message, PendingMessage, PendingMessageKind, ResponsePart, SystemNotificationResponsePart};
 use ahp_types::{StateAction, StringOrMarkdown};
+use hostler_attachments::Title;
 use hostler_driver::{Prompt, Steer, SteerId};
 use serde_json::json;
 use uuid::Uuid;
@@ -17,6 +18,7 @@ use uuid::Uuid;
 use super::Actor;
 use super::change::Change;
 use super::dispatch::Refusal;
+use crate::attach::{attachments, label};
 use crate::clock::ClockExt as _;
 use crate::record::Record;
 use crate::session::Dispatch;
@@ -48,17 +50,19 @@ impl Actor {
         action: ChatPendingMessageSetAction,
     ) -> Result<(), Refusal> {
         let running = matches!(self.machine.turn(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
-        let fits = steer(&action.id, &action.message).fits();
+        let words = Prompt::new(action.message.text.clone());
+        let fits = Steer { id: SteerId(action.id.clone()), text: words }.fits();
         // A second one takes the place of the first only while the agent was not told.
         if !running || !fits || !self.take_held_back() {
             let action = ChatPendingMessageSetAction { kind: PendingMessageKind::Queued, ..action };
-            return self.queue(dispatch.origin(), action).await;
+            return self.queue(dispatch, action).await;
         }
         if self.session.queue().iter().any(|message| message.id == action.id) {
             self.hand_steer();
             return Err("that message is queued; remove it from the queue first".to_owned());
         }
         let change = Change::default().chat_of(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
+        let change = change.blobs(dispatch.contents.blobs());
         let committed = self.commit(change).await.map_err(|error| error.to_string());
         self.hand_steer();
         committed
@@ -77,6 +81,9 @@ impl Actor {
     fn take_held_back(&mut self) -> bool {
         let Some((message, injected)) = self.session.steering() else { return true };
         if self.handed.as_ref() != Some(&message.id) {
+            if !injected {
+                self.loading = None;
+            }
             return !injected;
         }
         let id = SteerId(message.id.clone());
@@ -88,20 +95,18 @@ impl Actor {
     }
 
     /// Whether the agent works on a turn that something can be folded into.
-    fn is_foldable(&self) -> bool {
+    pub(super) fn is_foldable(&self) -> bool {
         matches!(self.machine.turn(), TurnPhase::Running { .. }) && self.machine.agent() == AgentPhase::Busy
     }
 
     /// Gives the driver what is in the slot, if a turn is running that it can be folded into.
     pub(super) fn hand_steer(&mut self) {
         let Some((message, false)) = self.session.steering() else { return };
-        if self.handed.is_some() || self.unsent || !self.is_foldable() {
+        if self.handed.is_some() || self.loading.is_some() || self.unsent || !self.is_foldable() {
             return;
         }
-        let Some((connection, _)) = self.agent.connection() else { return };
-        let id = message.id.clone();
-        connection.steer(steer(&id, &message.message));
-        self.handed = Some(id);
+        let PendingMessage { id, message } = message.clone();
+        self.hand_message(id, &message);
     }
 
     /// The agent was told. Written down at once: it must not hear it again after a restart.
@@ -255,12 +260,12 @@ pub(super) fn said_last(parts: &[ResponsePart]) -> Option<&str> {
     }
 }
 
-fn steer(id: &str, message: &Message) -> Steer {
-    Steer { id: SteerId(id.to_owned()), text: Prompt::new(message.text.clone()) }
-}
-
 fn you_said(message: &Message) -> String {
-    format!("{TOLD}{}", message.text)
+    let mut said = format!("{TOLD}{}", message.text);
+    for attached in attachments(message) {
+        said.push_str(&format!("\n(attached: {})", Title::new(label(attached))));
+    }
+    said
 }
 
 fn removed(id: String) -> StateAction {

@@ -7,13 +7,13 @@ use ahp_types::actions::{ChatTurnStartedAction, SessionTitleChangedAction};
 use ahp_types::state::MessageKind;
 use ahp_types::{ActionOrigin, StateAction};
 use hostler_driver::CloseMode;
-use hostler_store::StoreError;
+use hostler_store::{Blob, StoreError};
 use uuid::Uuid;
 
 use super::change::Change;
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
-use crate::session::{message, title_from};
+use crate::session::{message, title_of};
 use crate::transcript::{Failure, Output, Transcript, error};
 use crate::turn::{Effect, End, Input as TurnInput, TurnPhase};
 
@@ -55,16 +55,17 @@ impl Actor {
     // ── Turns begin ───────────────────────────────────────────────────────────────────────────────────────────────
 
     /// Makes a turn durable and shows it: for a session's first message together with the session itself, in one
-    /// transaction.
+    /// transaction, and with what the message names.
     pub(super) async fn begin_turn(
         &mut self,
         action: ChatTurnStartedAction,
         origin: Option<ActionOrigin>,
+        blobs: Vec<Blob>,
     ) -> Result<(), StoreError> {
         let turn = action.turn_id.clone();
         let title = (self.session.session.title.is_empty() && action.message.origin.kind == MessageKind::User)
-            .then(|| SessionTitleChangedAction { title: title_from(&action.message.text) });
-        let mut change = Change::default().chat_of(StateAction::ChatTurnStarted(action), origin).opens();
+            .then(|| SessionTitleChangedAction { title: title_of(&action.message) });
+        let mut change = Change::default().chat_of(StateAction::ChatTurnStarted(action), origin).blobs(blobs).opens();
         if let Some(title) = title {
             change = change.session(StateAction::SessionTitleChanged(title));
         }
@@ -90,7 +91,7 @@ impl Actor {
             queued_message_id: None,
             meta: None,
         };
-        match self.begin_turn(action, None).await {
+        match self.begin_turn(action, None, Vec::new()).await {
             Ok(()) => TurnInput::OwnTurn(turn_id),
             Err(error) => {
                 tracing::error!(session = &*self.session.uri, %error, "what the agent does by itself cannot be shown");

@@ -17,6 +17,13 @@ pub(crate) struct Failure {
     pub(crate) stderr: Option<String>,
 }
 
+impl Failure {
+    /// Why something was given up that nobody waits for any more. Nobody sees it.
+    pub(crate) fn nobody_waits() -> Self {
+        Self { error_type: "cancelled".to_owned(), message: "The turn was over.".to_owned(), stderr: None }
+    }
+}
+
 impl From<TurnFailure> for Failure {
     fn from(failure: TurnFailure) -> Self {
         let status = failure.status.map(|status| format!(" (HTTP {status})")).unwrap_or_default();

@@ -26,6 +26,9 @@ pub(crate) use self::worker::WorkerLink;
 use crate::budget::LimitReached;
 use crate::turn::End;
 
+/// How the note begins that the agent has shortened its conversation.
+pub(crate) const COMPACTED: &str = "The conversation was compacted";
+
 /// The running turn, as far as its parts are concerned.
 #[derive(Debug)]
 pub(crate) struct Transcript {
@@ -137,9 +140,9 @@ impl Transcript {
             DriverEvent::CompactionFinished { before, after } => self.notice(
                 match (before, after) {
                     (Some(before), Some(after)) => {
-                        format!("The conversation was compacted from {before} to {after} tokens.")
+                        format!("{COMPACTED} from {before} to {after} tokens.")
                     }
-                    _ => "The conversation was compacted.".to_owned(),
+                    _ => format!("{COMPACTED}."),
                 },
                 out,
             ),

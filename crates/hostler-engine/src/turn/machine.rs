@@ -91,6 +91,7 @@ impl TurnMachine {
             Input::OpenFailed(reason) => self.lost(reason, AgentPhase::Opening),
             Input::Adapted => self.adapted(),
             Input::NotAdapted => self.not_adapted(),
+            Input::Unsent(reason) => self.unsent(reason),
             Input::Began => self.began(),
             Input::BeganUnasked(reason) => self.began_unasked(reason),
             Input::OwnTurn(turn) => self.own_turn(turn),
@@ -305,6 +306,25 @@ impl TurnMachine {
                 self.end(turn, End::Agent(outcome))
             }
             (_, AgentPhase::Busy | AgentPhase::Interrupting) => {
+                self.agent = AgentPhase::Idle;
+                self.proceed()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The agent has nothing of the turn: it is as free as it was, and what it does by itself goes on.
+    fn unsent<R>(&mut self, reason: R) -> Vec<Effect<R>> {
+        match (&self.turn, self.agent) {
+            (TurnPhase::Running { turn, own: false }, AgentPhase::Busy) => {
+                let turn = turn.clone();
+                if !self.unasked {
+                    self.agent = AgentPhase::Idle;
+                }
+                self.end(turn, End::Failed(reason))
+            }
+            // Its turn was cancelled meanwhile, and nobody will report the end of what never began.
+            (_, AgentPhase::Interrupting) => {
                 self.agent = AgentPhase::Idle;
                 self.proceed()
             }

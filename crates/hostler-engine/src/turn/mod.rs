@@ -118,6 +118,8 @@ pub enum Input<R> {
     Adapted,
     /// It cannot be told; it has to be opened anew.
     NotAdapted,
+    /// The prompt could not be made, so it was not written.
+    Unsent(R),
     /// The agent began to work on our prompt.
     Began,
     /// The agent began to work without a prompt, for this reason.

@@ -236,7 +236,7 @@ impl World {
         self.dispatches += 1;
         // Clients are as many as sessions, so that their numbers begin anew with each.
         let client_id = format!("{client} of {}", self.session);
-        Dispatch { client_id, client_seq: self.dispatches, channel, action, from: None }
+        Dispatch { client_id, client_seq: self.dispatches, channel, action, from: None, contents: Default::default() }
     }
 
     fn word(&mut self, word: &Word, client: &str) -> Dispatch {

@@ -12,8 +12,8 @@ use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
 use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
-    ABSENCE, AttachmentLimits, BackgroundOnStop, ChannelState, Clock, CreateSession, Delivery, Dispatch, Engine,
-    EngineConfig, FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT,
+    ABSENCE, AttachmentLimits, BackgroundOnStop, ChannelState, Clock, Contents, CreateSession, Delivery, Dispatch,
+    Engine, EngineConfig, FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT,
     Reconnected, Retention, StoreOptions, Subscriber, SystemClock, default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
@@ -207,14 +207,28 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
 }
 
 pub fn dispatch(uri: &str, action: StateAction) -> Dispatch {
-    Dispatch { client_id: "me".into(), client_seq: 0, channel: default_chat_uri(uri), action, from: None }
+    Dispatch {
+        client_id: "me".into(),
+        client_seq: 0,
+        channel: default_chat_uri(uri),
+        action,
+        from: None,
+        contents: Contents::default(),
+    }
 }
 
 /// A wish of the client `me`, as JSON.
 pub fn wish(channel: &str, seq: i64, action: Value, from: Option<&Subscriber>) -> Dispatch {
     let known = serde_json::from_value(action.clone()).unwrap();
     assert!(!matches!(known, StateAction::Unknown(_)), "{action}");
-    Dispatch { client_id: "me".into(), client_seq: seq, channel: channel.into(), action: known, from: from.cloned() }
+    Dispatch {
+        client_id: "me".into(),
+        client_seq: seq,
+        channel: channel.into(),
+        action: known,
+        from: from.cloned(),
+        contents: Contents::default(),
+    }
 }
 
 pub fn turn_started(uri: &str, turn: &str, text: &str) -> Dispatch {
@@ -252,6 +266,8 @@ pub struct Listener {
     /// The chats of sub-agents.
     pub workers: BTreeMap<String, ChatState>,
     pub heard: Vec<String>,
+    /// Every action, as it was sent.
+    pub actions: String,
     pub numbers: Vec<u64>,
     /// Those of the chat's channel.
     pub chat_numbers: Vec<u64>,
@@ -270,6 +286,7 @@ impl Listener {
             session: None,
             workers: BTreeMap::new(),
             heard: Vec::new(),
+            actions: String::new(),
             numbers: Vec::new(),
             chat_numbers: Vec::new(),
             added: Vec::new(),
@@ -336,6 +353,7 @@ impl Listener {
         if *item.channel != *self.session_uri {
             self.chat_numbers.push(item.seq);
         }
+        self.actions.push_str(&item.action_json);
         let json: Value = serde_json::from_str(&item.action_json).unwrap();
         let mut word = json["type"].as_str().unwrap().to_owned();
         if let Some(reason) = &item.rejection {

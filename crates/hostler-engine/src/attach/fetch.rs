@@ -1,0 +1,59 @@
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_attachments::Code;
+
+/// The way to what only the dispatching client can read.
+pub trait Fetch: Send + Sync {
+    /// Reads what a URI of the client's stands for, if that is not more than `most` bytes.
+    fn fetch<'a>(&'a self, uri: &'a str, most: usize) -> BoxFuture<'a, Result<Vec<u8>, FetchError>>;
+}
+
+/// Why a client's file could not be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FetchError {
+    /// The client is not there, or no longer.
+    #[error("the client that has it is gone; send the message again from there")]
+    Gone,
+    /// The client did not answer in time.
+    #[error("the client did not hand it over in time; try again")]
+    TimedOut,
+    /// The client asks for too much at once.
+    #[error("too many files of this client are being read; try again")]
+    Busy,
+    /// The client says that there is no such file.
+    #[error("the client has no such file (any more)")]
+    NotFound,
+    /// The client does not allow it.
+    #[error("the client does not let this host read it; allow it there and send the message again")]
+    Denied,
+    /// The client answered with another error.
+    #[error("the client could not read it")]
+    Failed,
+    /// The client's answer makes no sense.
+    #[error("the client's answer cannot be read")]
+    Malformed,
+    /// It is larger than the host takes.
+    #[error("it is larger than the host takes")]
+    TooLarge,
+}
+
+impl FetchError {
+    pub(super) fn code(self) -> Code {
+        match self {
+            Self::NotFound => Code::ArtifactMissing,
+            Self::TooLarge => Code::TooLarge,
+            Self::Malformed => Code::Corrupt,
+            Self::Gone | Self::TimedOut | Self::Busy | Self::Denied | Self::Failed => Code::TransportFailed,
+        }
+    }
+}
+
+/// For clients that have nothing of their own to be read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoFetch;
+
+impl Fetch for NoFetch {
+    fn fetch<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
+        std::future::ready(Err(FetchError::Gone)).boxed()
+    }
+}

@@ -1,0 +1,124 @@
+//! What people attach to their messages: from what a client says to what an agent is given.
+//!
+//! `resolved → planned → kept by reference`, all before the session's actor sees the message, and in a task of its own.
+//! An accepted message names contents and never carries them: each of its attachments says in `_meta.hostler` what became
+//! of it, and the message's own `_meta.hostler` lists the *blocks* that the agent is to get, by the hashes of their
+//! contents. Whatever sends the message, now, from the queue, into a running turn or once more, reads that list.
+//!
+//! **Architecture Invariant:** a message without attachments never comes here.
+
+mod blocks;
+mod chat;
+mod contents;
+mod draft;
+mod echo;
+mod fetch;
+mod files;
+mod history;
+mod prepare;
+mod resolve;
+mod summary;
+
+use ahp_types::StateAction;
+use ahp_types::common::JsonObject;
+use ahp_types::state::{ChatState, Message, MessageAttachment, SessionState};
+use serde_json::Value;
+use std::sync::Arc;
+
+pub(crate) use self::blocks::{blocks_of, has_blocks, load};
+pub use self::contents::Contents;
+pub use self::fetch::{Fetch, FetchError, NoFetch};
+use self::history::history_with_running_turn;
+pub(crate) use self::history::{history, still_fits};
+pub use self::summary::PlanSummary;
+
+/// The key of what this host says about a message, an attachment or a session in its `_meta`.
+const HOSTLER: &str = "hostler";
+
+/// A session and one of its chats, as they are at a moment.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    pub(crate) session: Arc<SessionState>,
+    pub(crate) chat: Arc<ChatState>,
+}
+
+/// The message that an action carries.
+fn message(action: &StateAction) -> Option<&Message> {
+    match action {
+        StateAction::ChatTurnStarted(action) => Some(&action.message),
+        StateAction::ChatPendingMessageSet(action) => Some(&action.message),
+        StateAction::ChatDraftChanged(action) => action.draft.as_ref(),
+        _ => None,
+    }
+}
+
+fn message_mut(action: &mut StateAction) -> Option<&mut Message> {
+    match action {
+        StateAction::ChatTurnStarted(action) => Some(&mut action.message),
+        StateAction::ChatPendingMessageSet(action) => Some(&mut action.message),
+        StateAction::ChatDraftChanged(action) => action.draft.as_mut(),
+        _ => None,
+    }
+}
+
+/// What is attached to a message.
+pub(crate) fn attachments(message: &Message) -> &[MessageAttachment] {
+    message.attachments.as_deref().unwrap_or_default()
+}
+
+/// Whether an action's message has attachments.
+pub(crate) fn carries(action: &StateAction) -> bool {
+    message(action).is_some_and(|message| !attachments(message).is_empty())
+}
+
+/// An action as it may be echoed whatever becomes of it: contents that it carries are left out.
+pub(crate) fn without_contents(action: &mut StateAction) {
+    let attached = message_mut(action).and_then(|message| message.attachments.as_mut());
+    for attachment in attached.into_iter().flatten() {
+        match attachment {
+            MessageAttachment::EmbeddedResource(embedded) => embedded.data = String::new(),
+            // Nobody knows what it carries, and where.
+            MessageAttachment::Unknown(unknown) => {
+                let kind = unknown.get("type").filter(|kind| kind.is_string()).cloned();
+                *unknown = Value::Object(kind.map(|kind| ("type".to_owned(), kind)).into_iter().collect());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What a client calls an attachment.
+pub(crate) fn label(attachment: &MessageAttachment) -> &str {
+    match attachment {
+        MessageAttachment::Simple(simple) => &simple.label,
+        MessageAttachment::EmbeddedResource(embedded) => &embedded.label,
+        MessageAttachment::Resource(resource) => &resource.label,
+        MessageAttachment::Annotations(annotations) => &annotations.label,
+        MessageAttachment::Chat(chat) => &chat.label,
+        MessageAttachment::Unknown(unknown) => unknown.get("label").and_then(Value::as_str).unwrap_or_default(),
+    }
+}
+
+fn meta_mut(attachment: &mut MessageAttachment) -> Option<&mut Option<JsonObject>> {
+    match attachment {
+        MessageAttachment::Simple(simple) => Some(&mut simple.meta),
+        MessageAttachment::EmbeddedResource(embedded) => Some(&mut embedded.meta),
+        MessageAttachment::Resource(resource) => Some(&mut resource.meta),
+        MessageAttachment::Annotations(annotations) => Some(&mut annotations.meta),
+        MessageAttachment::Chat(chat) => Some(&mut chat.meta),
+        MessageAttachment::Unknown(_) => None,
+    }
+}
+
+/// Says something under this host's key, in the place of what stood there; with `None` nothing.
+fn say(meta: &mut Option<JsonObject>, what: Option<Value>) {
+    match what {
+        Some(what) => drop(meta.get_or_insert_default().insert(HOSTLER.to_owned(), what)),
+        None => {
+            if let Some(meta) = meta {
+                meta.remove(HOSTLER);
+            }
+            meta.take_if(|meta| meta.is_empty());
+        }
+    }
+}

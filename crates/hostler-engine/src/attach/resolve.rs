@@ -1,0 +1,148 @@
+//! From what a client says to what can be planned: where the contents of each attachment are.
+
+use std::sync::Arc;
+
+use ahp_types::state::{MessageAttachment, MessageChatAttachment, MessageResourceAttachment, SimpleMessageAttachment};
+use hostler_attachments::{Code, Item, Refusal, Source, Title};
+use url::Url;
+
+use super::fetch::FetchError;
+use super::files::{self, Why};
+use super::{Fetch, View, chat, label};
+use crate::host::Host;
+use crate::transcript::CONTENT_SCHEME;
+
+/// An attachment whose contents are known.
+pub(super) struct Resolved {
+    pub(super) item: Item,
+    pub(super) echo: Echo,
+}
+
+/// How an accepted attachment is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Echo {
+    /// As the client has sent it.
+    AsSent,
+    /// As a resource of this host, by its contents' name.
+    Kept,
+    /// With the last turn that is part of it.
+    Through(Option<String>),
+}
+
+/// Resolves attachments one after the other, as long as there is room for them.
+pub(super) struct Resolver<'a> {
+    pub(super) host: &'a Arc<Host>,
+    pub(super) view: &'a View,
+    pub(super) fetch: &'a dyn Fetch,
+    /// How many bytes the message may still bring.
+    pub(super) room: usize,
+}
+
+impl Resolver<'_> {
+    /// Contents that the attachment carries are taken out of it: there are many of them.
+    pub(super) async fn resolve(&mut self, attachment: &mut MessageAttachment) -> Result<Resolved, Refusal> {
+        let name = label(attachment).to_owned();
+        let declared = match attachment {
+            MessageAttachment::EmbeddedResource(embedded) => Some(embedded.content_type.clone()),
+            MessageAttachment::Resource(resource) => resource.content_type.clone(),
+            _ => None,
+        };
+        let found = match attachment {
+            MessageAttachment::EmbeddedResource(embedded) => {
+                Ok((Source::Base64(std::mem::take(&mut embedded.data)), Echo::Kept))
+            }
+            MessageAttachment::Resource(resource) => self.resource(resource).await,
+            MessageAttachment::Simple(simple) => Ok((words(simple), Echo::AsSent)),
+            MessageAttachment::Chat(chat) => self.chat(chat).await,
+            MessageAttachment::Annotations(_) => unsupported("annotations cannot be attached on this host yet"),
+            MessageAttachment::Unknown(_) => unsupported("this host does not know this kind of attachment"),
+        };
+        let found = found.and_then(|(source, echo)| self.take_room(&source).map(|()| (source, echo)));
+        match found {
+            Ok((source, echo)) => Ok(Resolved { item: Item { declared, ..Item::new(name, source) }, echo }),
+            Err((code, sentence)) => Err(Refusal { code, name: Title::new(&name), sentence }),
+        }
+    }
+
+    async fn resource(&self, resource: &MessageResourceAttachment) -> Result<(Source, Echo), Why> {
+        if let Some(hash) = resource.uri.strip_prefix(CONTENT_SCHEME) {
+            return self.stored(hash).await.map(|source| (source, Echo::Kept));
+        }
+        let Ok(uri) = Url::parse(&resource.uri) else {
+            return unsupported("its address is no URI");
+        };
+        if uri.scheme() == "file" {
+            return self.file(&uri, resource).await.map(|source| (source, Echo::AsSent));
+        }
+        let most = self.room.min(self.host.attachments.file_bytes);
+        let fetched = self.fetch.fetch(&resource.uri, most).await.and_then(|contents| match contents.len() > most {
+            true => Err(FetchError::TooLarge),
+            false => Ok(contents),
+        });
+        let contents = fetched.map_err(|error| (error.code(), error.to_string()))?;
+        Ok((Source::Bytes(contents.into()), Echo::Kept))
+    }
+
+    /// What an earlier message brought, or a draft.
+    async fn stored(&self, hash: &str) -> Result<Source, Why> {
+        match self.host.store.blob(hash).await {
+            Ok(Some(blob)) => Ok(Source::Bytes(blob.body().into())),
+            Ok(None) => Err((Code::ArtifactMissing, "this host no longer has it; attach it again".to_owned())),
+            Err(_) => Err((Code::TransportFailed, "the host's store cannot be read; try again".to_owned())),
+        }
+    }
+
+    async fn file(&self, uri: &Url, resource: &MessageResourceAttachment) -> Result<Source, Why> {
+        let Some(path) = files::path(uri) else { return unsupported("its address is no path of this machine") };
+        let (roots, selection) = (files::roots(&self.view.session), resource.selection.clone());
+        let most = self.room.min(self.host.attachments.file_bytes);
+        let looked = move || files::source(&roots, &path, selection.as_ref(), most);
+        let stopped = |_| (Code::TransportFailed, "it could not be looked at; try again".to_owned());
+        tokio::task::spawn_blocking(looked).await.map_err(stopped)?
+    }
+
+    async fn chat(&self, attached: &MessageChatAttachment) -> Result<(Source, Echo), Why> {
+        let missing = |sentence: &str| (Code::ArtifactMissing, sentence.to_owned());
+        let own = attached.resource == self.view.chat.resource;
+        let view = match own {
+            true => Some(self.view.clone()),
+            false => self.host.view(&attached.resource).await,
+        };
+        let view = view.ok_or_else(|| missing("there is no such chat on this host"))?;
+        let excerpt = chat::excerpt(&view.chat, attached.end_turn.as_deref())
+            .ok_or_else(|| missing("the chat has no such turn that is over"))?;
+        Ok((Source::Words(excerpt.text), Echo::Through(excerpt.end_turn)))
+    }
+
+    fn take_room(&mut self, source: &Source) -> Result<(), Why> {
+        let size = match source {
+            Source::Base64(text) => text.len() / 4 * 3,
+            Source::Bytes(bytes) => bytes.len(),
+            Source::Words(words) => words.len(),
+            Source::Reference(_) => 0,
+        };
+        match self.room.checked_sub(size) {
+            Some(room) => {
+                self.room = room;
+                Ok(())
+            }
+            None => {
+                let most = self.host.attachments.total_bytes;
+                Err((
+                    Code::TooLarge,
+                    format!("with it the message would bring more than {most} bytes; send fewer files"),
+                ))
+            }
+        }
+    }
+}
+
+fn words(simple: &SimpleMessageAttachment) -> Source {
+    let only_its_name =
+        || format!("The user attached {:?}, of which only the name is known.", Title::new(&simple.label).as_str());
+    Source::Words(simple.model_representation.clone().unwrap_or_else(only_its_name))
+}
+
+fn unsupported<T>(sentence: &str) -> Result<T, Why> {
+    Err((Code::TypeUnsupported, sentence.to_owned()))
+}

@@ -1,0 +1,17 @@
+//! What people attach to their messages, from the dispatch to the agent, against a driver in the test's hands.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+#[path = "attachments/bench.rs"]
+mod bench;
+#[path = "attachments/delivery.rs"]
+mod delivery;
+#[path = "attachments/history.rs"]
+mod history;
+#[path = "attachments/places.rs"]
+mod places;
+#[path = "attachments/refusals.rs"]
+mod refusals;
+#[path = "attachments/secrets.rs"]
+mod secrets;

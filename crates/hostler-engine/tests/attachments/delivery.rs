@@ -1,0 +1,140 @@
+use ahp_types::state::PendingMessageKind;
+use hostler_attachments::{Block, ImageType};
+use hostler_driver::{DriverEvent, TurnOutcome};
+use serde_json::json;
+
+use crate::bench::{embedded, pending, png, starts, with};
+use crate::common::{Rig, SESSION};
+
+fn kinds(prompt: &hostler_driver::Prompt) -> Vec<String> {
+    let kind = |block: &Block| match block {
+        Block::Image { media_type, data } => {
+            assert_eq!((*media_type, data.as_ref()), (ImageType::Png, png().as_slice()));
+            "image".to_owned()
+        }
+        Block::Text { title, text } => format!("{title}: {text}"),
+        Block::References(text) => text.to_string(),
+        Block::Pdf { title, .. } => title.to_string(),
+    };
+    prompt.blocks().iter().map(kind).collect()
+}
+
+#[tokio::test]
+async fn contents_reach_the_agent_and_clients_see_their_names() {
+    let attached = [embedded("dir/shot.png", &png()), embedded("notes.txt", b"remember")];
+    let (mut rig, mut listener) = Rig::begun_with(&attached).await;
+    let mut agent = rig.starts.next().await.succeed();
+    let prompt = agent.whole_prompt().await;
+    assert_eq!(prompt.expose(), "look");
+    assert_eq!(kinds(&prompt), ["image", "notes.txt: remember"]);
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+
+    let shown = serde_json::to_value(listener.attached()).unwrap();
+    assert_eq!(shown[0]["type"], "resource");
+    assert_eq!(shown[0]["label"], "dir/shot.png");
+    assert_eq!(shown[0]["contentType"], "image/png", "by its bytes, whatever the client said");
+    assert_eq!(shown[0]["sizeHint"], png().len());
+    assert_eq!(shown[0]["_meta"]["hostler"]["decision"], "send");
+    assert_eq!(shown[0]["_meta"]["hostler"]["label"], "shot.png");
+    let contents = rig.engine.content(shown[0]["uri"].as_str().unwrap()).await.unwrap();
+    assert_eq!((contents.content_type.as_str(), contents.body), ("image/png", png()));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_without_words_is_named_after_its_first_file() {
+    let (mut rig, mut listener) = Rig::with_session().await;
+    rig.attach(starts("t1", with("  ", &[embedded("a/shot.png", &png())]))).await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(kinds(&agent.whole_prompt().await), ["image"]);
+    listener.until("session/titleChanged").await;
+    assert_eq!(listener.session.as_ref().unwrap().title, "shot.png");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_client_sends_back_as_it_was_shown_is_the_same_message_again() {
+    let (rig, mut listener, _agent) = Rig::asked().await;
+    let queue = |message| pending(PendingMessageKind::Queued, "q", message);
+    rig.attach(queue(with("first", &[embedded("shot.png", &png())]))).await;
+    listener.until("chat/pendingMessageSet").await;
+    let mut shown = listener.chat.as_ref().unwrap().queued_messages.as_ref().unwrap()[0].message.clone();
+    let before = shown.clone();
+    shown.text = "second".into();
+    // What a client says about blocks counts for nothing.
+    shown.meta.as_mut().unwrap()["hostler"] = json!({ "blocks": [] });
+    rig.attach(queue(shown)).await;
+    listener.until("chat/pendingMessageSet").await;
+    let after = listener.chat.as_ref().unwrap().queued_messages.as_ref().unwrap()[0].message.clone();
+    assert_eq!((after.text.as_str(), &after.attachments, &after.meta), ("second", &before.attachments, &before.meta));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_queued_message_keeps_what_is_attached_across_a_restart() {
+    let (rig, mut listener, _agent) = Rig::asked().await;
+    rig.attach(pending(PendingMessageKind::Queued, "q", with("look", &[embedded("shot.png", &png())]))).await;
+    listener.until("chat/pendingMessageSet").await;
+    let mut rig = rig.restart().await;
+    let mut listener = rig.listen(SESSION).await;
+    // A person says something, and what waits goes on behind it.
+    rig.say(SESSION, "t2", "go on").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "go on");
+    agent.answer(1, "a", "b").await;
+    assert_eq!(kinds(&agent.whole_prompt().await), ["image"]);
+    agent.answer(2, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_never_reached_the_agent_is_sent_whole_when_it_is_resumed() {
+    let (mut rig, mut listener) = Rig::begun_with(&[embedded("shot.png", &png())]).await;
+    drop(rig.starts.next().await);
+    listener.until("chat/error").await;
+    let resume = json!({ "type": "chat/turnResume", "turnId": "t1" });
+    let chat = hostler_engine::default_chat_uri(SESSION);
+    rig.engine.dispatch(crate::common::wish(&chat, 0, resume, None)).await;
+    let mut agent = rig.starts.next().await.succeed();
+    let prompt = agent.whole_prompt().await;
+    assert_eq!((prompt.expose(), kinds(&prompt)), ("look", vec!["image".to_owned()]));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn words_for_the_running_turn_bring_what_is_attached_to_them() {
+    let (rig, mut listener, agent) = Rig::asked().await;
+    agent.emit(DriverEvent::TurnBegan(hostler_driver::TurnCause::Prompt)).await;
+    rig.attach(pending(PendingMessageKind::Steering, "s", with("see", &[embedded("shot.png", &png())]))).await;
+    listener.until("chat/pendingMessageSet").await;
+    let steer = agent.steered().await;
+    assert_eq!((steer.text.expose(), kinds(&steer.text)), ("see", vec!["image".to_owned()]));
+    // It was not told, so it is the next message.
+    agent.end(TurnOutcome::Completed { empty: false }).await;
+    listener.until("chat/turnStarted").await;
+    let mut agent = agent;
+    let prompt = agent.whole_prompt().await;
+    assert_eq!((prompt.expose(), kinds(&prompt)), ("see", vec!["image".to_owned()]));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_before_its_files_are_read_leaves_the_agent_free() {
+    let (rig, mut listener, mut agent) = Rig::asked().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    rig.attach(starts("t2", with("look", &[embedded("shot.png", &png())]))).await;
+    rig.cancel(SESSION, "t2").await;
+    rig.say(SESSION, "t3", "something else").await;
+    // Whether the picture was written or not is a race; that the next message is answered is not.
+    let mut prompt = agent.whole_prompt().await;
+    if prompt.expose() == "look" {
+        agent.end(TurnOutcome::Interrupted).await;
+        prompt = agent.whole_prompt().await;
+    }
+    assert_eq!((prompt.expose(), prompt.blocks().len()), ("something else", 0));
+    assert_eq!(rig.starts.count(), 1);
+    rig.engine.shutdown().await;
+}

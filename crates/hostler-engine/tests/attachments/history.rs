@@ -1,0 +1,71 @@
+//! What the conversation carries already counts.
+
+use ahp_types::state::PendingMessageKind;
+use hostler_driver::DriverEvent;
+
+use crate::bench::{embedded, pending, png, starts, with};
+use crate::common::{Options, Rig, SESSION};
+
+async fn at_most(images: usize) -> Rig {
+    let mut options = Options::default();
+    options.attachments.images = images;
+    let rig = Rig::start_with(options).await;
+    rig.create(SESSION);
+    rig
+}
+
+fn pictures(count: usize) -> Vec<serde_json::Value> {
+    vec![embedded("shot.png", &png()); count]
+}
+
+#[tokio::test]
+async fn pictures_that_were_sent_before_count_until_the_conversation_is_compacted() {
+    let mut rig = at_most(3).await;
+    let mut listener = rig.listen(SESSION).await;
+    rig.attach(starts("t1", with("look", &pictures(2)))).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    rig.attach(starts("t2", with("more", &pictures(2)))).await;
+    let reason = listener.refusal().await;
+    assert!(reason.contains("attachment_payload_too_large") && reason.to_lowercase().contains("compact"), "{reason}");
+    rig.attach(starts("t2", with("more", &pictures(1)))).await;
+    agent.prompt().await;
+    agent.emit(DriverEvent::CompactionFinished { before: None, after: None }).await;
+    agent.answer(2, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    rig.attach(starts("t3", with("again", &pictures(3)))).await;
+    assert_eq!(agent.whole_prompt().await.blocks().len(), 3);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_queued_message_that_no_longer_fits_fails_by_name_and_does_not_count_itself() {
+    let mut rig = at_most(3).await;
+    let mut listener = rig.listen(SESSION).await;
+    rig.attach(starts("t1", with("look", &pictures(1)))).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    // What runs counts, what waits may still be taken back.
+    let queue = |id: &str, text: &str, count| pending(PendingMessageKind::Queued, id, with(text, &pictures(count)));
+    rig.attach(queue("q0", "never", 3)).await;
+    assert!(listener.refusal().await.contains("attachment_payload_too_large"));
+    for (id, text, count) in [("q1", "first", 1), ("q2", "too many", 2), ("q3", "fine", 1)] {
+        rig.attach(queue(id, text, count)).await;
+        listener.until("chat/pendingMessageSet").await;
+    }
+    agent.answer(1, "a", "b").await;
+    assert_eq!(agent.whole_prompt().await.expose(), "first");
+    agent.answer(2, "a", "b").await;
+    listener.until("chat/error attachment_payload_too_large").await;
+    assert_eq!(listener.attached().len(), 2, "the message stays");
+    assert!(!agent.is_closed(), "the agent is as free as it was");
+    // As after any failure, a person looks first; then the queue goes on.
+    rig.say(SESSION, "t2", "go on").await;
+    assert_eq!(agent.prompt().await, "go on");
+    agent.answer(3, "a", "b").await;
+    assert_eq!(agent.whole_prompt().await.expose(), "fine");
+    assert_eq!(rig.starts.count(), 1);
+    rig.engine.shutdown().await;
+}

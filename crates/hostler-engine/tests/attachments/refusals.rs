@@ -1,0 +1,101 @@
+use ahp_types::state::PendingMessageKind;
+use serde_json::json;
+
+use crate::bench::{embedded, pending, png, resource, starts, with};
+use crate::common::{Options, Rig, SESSION};
+
+#[tokio::test]
+async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
+    let mut attached = vec![
+        embedded("a.png", &png()),
+        embedded("dir/b.bin", &[0xff, 0xfe, 0x00, 0x80, 0xc0]),
+        embedded("c.txt", b"fine"),
+        json!({ "type": "embeddedResource", "label": "d.png", "data": "%%%", "contentType": "image/png" }),
+        json!({ "type": "annotations", "label": "e", "resource": "ahp-session:/x/annotations" }),
+    ];
+    let (mut rig, mut listener) = Rig::begun_with(&attached).await;
+    let reason = listener.refusal().await;
+    for word in ["b.bin", "d.png", "attachment_corrupt", "e: annotations", "attachment_type_unsupported"] {
+        assert!(reason.contains(word), "{word} in {reason}");
+    }
+    assert!(!reason.contains("dir/") && !reason.contains("a.png") && !reason.contains("c.txt"), "{reason}");
+    assert_eq!(rig.starts.count(), 0);
+    assert!(!rig.engine.list_sessions(None, None).unwrap().items.iter().any(|item| item.resource == SESSION));
+    assert!(listener.chat.as_ref().unwrap().active_turn.is_none());
+
+    // The same message is taken once it is mended.
+    attached.retain(|attachment| ["a.png", "c.txt"].contains(&attachment["label"].as_str().unwrap()));
+    rig.attach(starts("t1", with("look", &attached))).await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.whole_prompt().await.blocks().len(), 2);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_whose_attachments_nobody_has_looked_at_is_not_accepted() {
+    let (rig, mut listener) = Rig::with_session().await;
+    let action = starts("t1", with("look", &[embedded("a.png", &png())]));
+    rig.engine.dispatch(crate::common::dispatch(SESSION, action)).await;
+    assert!(listener.refusal().await.contains("nobody has looked"));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn too_many_files_and_too_many_bytes_are_refused_before_they_are_planned() {
+    let mut options = Options::default();
+    (options.attachments.files, options.attachments.total_bytes) = (2, 200);
+    let rig = Rig::start_with(options).await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    let one = embedded("a.txt", &[b'x'; 120]);
+    rig.attach(starts("t1", with("", &[one.clone(), one.clone(), one.clone()]))).await;
+    let reason = listener.refusal().await;
+    assert!(reason.contains("2 files") && reason.contains("attachment_too_large"), "{reason}");
+    rig.attach(starts("t1", with("", &[one.clone(), one]))).await;
+    let reason = listener.refusal().await;
+    assert!(reason.contains("200 bytes") && reason.contains("attachment_too_large"), "{reason}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_more_than_the_agent_takes_is_refused() {
+    let (mut rig, mut listener) = Rig::with_session().await;
+    rig.starts.limit_prompts(50);
+    rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
+    let reason = listener.refusal().await;
+    assert!(reason.contains("takes 50") && reason.contains("attachment_payload_too_large"), "{reason}");
+    rig.starts.limit_prompts(5_000);
+    rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
+    rig.starts.next().await.succeed().prompt().await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_this_host_no_longer_has_is_missing_and_says_so() {
+    let gone = resource("old.png", "ahp-content:/0000");
+    let (rig, mut listener) = Rig::begun_with(std::slice::from_ref(&gone)).await;
+    let reason = listener.refusal().await;
+    assert!(reason.contains("old.png") && reason.contains("attachment_artifact_missing"), "{reason}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_whose_file_is_gone_from_the_store_ends_with_its_name_and_the_session_goes_on() {
+    let (rig, mut listener, _agent) = Rig::asked().await;
+    rig.attach(pending(PendingMessageKind::Queued, "q", with("look", &[embedded("a.png", &png())]))).await;
+    listener.until("chat/pendingMessageSet").await;
+    rig.engine.shutdown().await;
+    let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
+    assert_eq!(store.execute("DELETE FROM blobs", []).unwrap(), 1);
+    let mut rig = rig.crash().await;
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t2", "go on").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "go on");
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/error attachment_artifact_missing").await;
+    assert_eq!(listener.attached().len(), 1, "the message stays");
+    rig.say(SESSION, "t3", "still there?").await;
+    assert_eq!(agent.prompt().await, "still there?");
+    rig.engine.shutdown().await;
+}

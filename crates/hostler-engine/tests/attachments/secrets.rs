@@ -1,0 +1,93 @@
+//! Contents live in the store's blobs and nowhere else, and where a file lay is nobody's business.
+
+use std::sync::{Arc, Mutex};
+
+use ahp_types::state::PendingMessageKind;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::bench::{embedded, pending, starts, with};
+use crate::common::Rig;
+
+const SECRET: &str = "c0nfid3ntial-contents-of-a-file-that-nobody-may-find-anywhere";
+
+/// Everything that was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn contents_are_in_no_journal_snapshot_envelope_or_log() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    tracing::trace!("the log works");
+
+    let secret = embedded("h1dden-directory/file.txt", SECRET.as_bytes());
+    let broken = embedded("broken.bin", &[SECRET.as_bytes(), &[0xff, 0x00, 0xfe]].concat());
+    let (mut rig, mut listener) = Rig::begun_with(std::slice::from_ref(&secret)).await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    rig.attach(pending(PendingMessageKind::Queued, "q", with("next", std::slice::from_ref(&secret)))).await;
+    listener.until("chat/pendingMessageSet").await;
+    rig.attach(pending(PendingMessageKind::Queued, "r", with("bad", &[secret, broken.clone()]))).await;
+    let reason = listener.refusal().await;
+    assert!(reason.contains("broken.bin") && !reason.contains("h1dden"), "{reason}");
+    agent.answer(1, "a", "b").await;
+    agent.prompt().await;
+    agent.answer(2, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    listener.until("chat/turnComplete").await;
+    rig.attach(starts("t9", with("", &[broken]))).await;
+    listener.refusal().await;
+    rig.engine.shutdown().await;
+
+    let encoded = STANDARD.encode(SECRET);
+    // The beginning of the encoding is the same whatever follows.
+    let encoded = encoded.get(..40).unwrap();
+    let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
+    let kept: i64 = store.query_row("SELECT count(*) FROM blobs", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, 1, "the same contents are kept once, and refused ones not at all");
+    let tables: Vec<String> = store
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'blobs'")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let mut rows = 0;
+    for table in tables {
+        let mut query = store.prepare(&format!("SELECT * FROM \"{table}\"")).unwrap();
+        let columns = query.column_count();
+        let mut cursor = query.query([]).unwrap();
+        while let Some(row) = cursor.next().unwrap() {
+            rows += 1;
+            for column in 0..columns {
+                let text = format!(
+                    "{:?}",
+                    row.get_ref(column).unwrap().as_bytes_or_null().ok().flatten().map(String::from_utf8_lossy)
+                );
+                assert!(!text.contains(SECRET) && !text.contains(encoded), "{table}");
+            }
+        }
+    }
+    assert!(rows > 5);
+    let heard = serde_json::to_string(&listener.chat).unwrap() + &listener.heard.join("\n") + &listener.actions;
+    assert!(!heard.contains(SECRET) && !heard.contains(encoded));
+    assert!(listener.actions.contains("ahp-content:/"), "envelopes were looked at");
+    let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    assert!(logged.contains("the log works"));
+    for word in [SECRET, encoded, "h1dden-directory", "file.txt", "broken.bin"] {
+        assert!(!logged.contains(word), "{word} was logged");
+    }
+}

@@ -200,6 +200,14 @@ impl Session {
         self.worker(channel).map(|worker| &worker.chat)
     }
 
+    /// Whether a turn of any chat has this id.
+    pub(crate) fn has_turn(&self, id: &str) -> bool {
+        let mut chats = std::iter::once(&self.chat).chain(self.workers.iter().map(|worker| &worker.chat));
+        chats.any(|chat| {
+            chat.turns.iter().any(|turn| turn.id == id) || chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
+        })
+    }
+
     /// The actions that bring the session's lines about its chats up to date, as far as they are not.
     pub(crate) fn chat_projections(&self) -> Vec<StateAction> {
         let chats = std::iter::once(&self.chat).chain(self.workers.iter().map(|worker| &worker.chat));

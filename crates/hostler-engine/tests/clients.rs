@@ -231,3 +231,24 @@ async fn a_session_comes_back_the_same_as_it_was() {
     assert_eq!(rig.listen(SESSION).await.chat, before.chat);
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_session_has_room_for_so_many_active_clients() {
+    let (rig, mut listener) = Rig::with_session().await;
+    let join = |client: usize| {
+        let active = serde_json::json!({"clientId": format!("c{client}"), "tools": []});
+        let action = serde_json::json!({"type": "session/activeClientSet", "activeClient": active});
+        rig.engine.dispatch(wish(SESSION, 0, action, None))
+    };
+    for client in 0..64 {
+        join(client).await;
+        listener.until("session/activeClientSet").await;
+    }
+    join(64).await;
+    listener.until("session/activeClientSet rejected: a session can have 64 active clients").await;
+    join(63).await;
+    listener.until("session/activeClientSet").await;
+    assert!(!listener.heard.last().unwrap().contains("rejected"), "who is there may say so again");
+    assert_eq!(listener.session.unwrap().active_clients.len(), 64);
+    rig.engine.shutdown().await;
+}

@@ -254,3 +254,20 @@ async fn a_chat_that_never_begins_is_not_waited_for_for_ever() {
     assert!(matches!(waits.await.unwrap(), Err(EngineError::ChannelNotFound(_))));
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_turn_has_an_id_that_no_chat_of_the_session_has_used() {
+    let (rig, mut listener, agent) = at_work().await;
+    let of_worker = worker(&listener, CALL).active_turn.as_ref().unwrap().id.clone();
+    agent.emit(finished(AGENT, SubAgentOutcome::Completed)).await;
+    agent.emit(returned(CALL)).await;
+    agent.emit(DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })).await;
+    while listener.chat.as_ref().unwrap().active_turn.is_some() {
+        listener.next().await;
+    }
+    for used in ["t1", &*of_worker] {
+        rig.say(SESSION, used, "once more").await;
+        listener.until("chat/turnStarted rejected: the turn's id").await;
+    }
+    rig.engine.shutdown().await;
+}

@@ -21,6 +21,9 @@ use crate::turn::{Input as TurnInput, TurnPhase};
 /// Why an action is refused, for a person.
 pub(super) type Refusal = String;
 
+/// How many clients may be active in a session.
+const MAX_ACTIVE_CLIENTS: usize = 64;
+
 /// The longest title that is taken.
 const MAX_TITLE: usize = 1_000;
 
@@ -118,12 +121,20 @@ impl Actor {
             {
                 Ok(())
             }
-            StateAction::SessionIsReadChanged(_)
-            | StateAction::SessionIsArchivedChanged(_)
-            | StateAction::SessionActiveClientSet(_)
+            StateAction::SessionIsReadChanged(_) | StateAction::SessionIsArchivedChanged(_)
                 if !self.is_chat(dispatch) =>
             {
                 Ok(())
+            }
+            StateAction::SessionActiveClientSet(action) if !self.is_chat(dispatch) => {
+                let active = &self.session.session.active_clients;
+                let there = active.iter().any(|client| client.client_id == action.active_client.client_id);
+                match there || active.len() < MAX_ACTIVE_CLIENTS {
+                    true => Ok(()),
+                    false => {
+                        Err(format!("a session can have {MAX_ACTIVE_CLIENTS} active clients; one has to leave first"))
+                    }
+                }
             }
             StateAction::SessionWorkingDirectorySet(action) if !self.is_chat(dispatch) => {
                 let known = self.session.session.working_directories.as_deref().unwrap_or_default();
@@ -207,7 +218,7 @@ impl Actor {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept() {
             return Err("a turn is running; queue the message or wait for the turn's end".to_owned());
         }
-        if action.turn_id.is_empty() || self.session.chat.turns.iter().any(|turn| turn.id == action.turn_id) {
+        if action.turn_id.is_empty() || self.session.has_turn(&action.turn_id) {
             return Err("the turn's id is empty or was used before".to_owned());
         }
         check_message(&action.message, dispatch)?;

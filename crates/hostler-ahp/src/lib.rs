@@ -9,6 +9,9 @@ mod connection;
 mod decode;
 mod edge;
 mod encode;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod memory;
 mod methods;
 mod protocol;

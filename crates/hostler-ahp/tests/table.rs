@@ -112,3 +112,24 @@ async fn there_is_one_chat_that_clients_can_make_and_it_is_there_already() {
     }
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn what_is_not_offered_is_not_advertised() {
+    let rig = rig().await;
+    let mut raw = Raw::connect(&rig);
+    let params = json!({"protocolVersions": ["1.0.0"], "clientId": "c", "initialSubscriptions": ["ahp-root://"]});
+    let hello = raw.call("initialize", params).await.unwrap();
+    for key in ["automations", "telemetry", "completionTriggerCharacters", "terminalCommandPrefix"] {
+        assert_eq!(hello.get(key), None, "{key}");
+    }
+    let agent = &hello["snapshots"][0]["state"]["agents"][0];
+    let directories = json!({"multipleWorkingDirectories": {"immutablePrimary": true}});
+    assert_eq!(agent["capabilities"], directories, "no other chats, forks or side chats");
+    assert_eq!(agent.get("customizations"), None);
+    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
+    let session = raw.call("subscribe", json!({"channel": SESSION})).await.unwrap();
+    for key in ["annotations", "changesets", "customizations", "serverTools"] {
+        assert_eq!(session["snapshot"]["state"].get(key), None, "{key}");
+    }
+    rig.engine.shutdown().await;
+}

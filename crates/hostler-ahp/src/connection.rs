@@ -14,7 +14,7 @@ use ahp_types::commands::{
 use ahp_types::state::Snapshot;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use hostler_engine::{Delivery, Engine, EngineError, Presence, Reconnected, Subscriber};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -440,6 +440,16 @@ impl Reader {
                     let frame = encode::answer(&id, result.map(|()| Value::Null).map_err(RpcError::from));
                     // The client may have left.
                     let _ = replies.send(frame).await;
+                });
+                true
+            }
+            Command::WorkOutput(work) => {
+                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
+                self.context.tasks.spawn(async move {
+                    let result = engine.background_output(&work.channel, &work.id).await;
+                    let shown = result.map(|end| json!({ "output": end.output, "truncated": end.truncated }));
+                    // The client may have left.
+                    let _ = replies.send(encode::answer(&id, shown.map_err(RpcError::from))).await;
                 });
                 true
             }

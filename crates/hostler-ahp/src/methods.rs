@@ -26,6 +26,8 @@ pub(crate) enum Command {
     Dispose(String),
     /// End a piece of background work; its agent is asked.
     StopWork(WorkParams),
+    /// Show what a piece of background work has written.
+    WorkOutput(WorkParams),
     /// Read contents, which may be large.
     Read(ResourceReadParams),
     /// Read a page of a session's audit log.
@@ -108,6 +110,10 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
         // AHP shows background work and has no word for its end.
         "hostler/stopBackgroundWork" => match decode::params::<WorkParams>(params) {
             Ok(params) => return Command::StopWork(params),
+            Err(error) => Err(error),
+        },
+        "hostler/backgroundOutput" => match decode::params::<WorkParams>(params) {
+            Ok(params) => return Command::WorkOutput(params),
             Err(error) => Err(error),
         },
         "resourceRead" => match decode::params::<ResourceReadParams>(params) {

@@ -476,6 +476,13 @@ async fn background_work_is_ended_by_its_id() {
     agent.emit(DriverEvent::BackgroundChanged(task)).await;
     let set = raw.envelope("chat/backgroundWorkSet").await;
     assert_eq!(set["action"]["work"]["label"], "npm test");
+    let output = raw.call("hostler/backgroundOutput", json!({"channel": chat, "id": "b1"})).await;
+    assert!(output.unwrap_err().to_string().contains("does not say"));
+    let file = rig.dir.path().join("b1.output");
+    std::fs::write(&file, "so far").unwrap();
+    agent.writes("b1", file);
+    let output = raw.call("hostler/backgroundOutput", json!({"channel": chat, "id": "b1"})).await;
+    assert_eq!(output, Ok(json!({"output": "so far", "truncated": false})));
     let stop = "hostler/stopBackgroundWork";
     assert_eq!(raw.code(stop, json!({"channel": chat})).await, -32602);
     assert_eq!(raw.code(stop, json!({"channel": chat, "id": "b2"})).await, -32602);

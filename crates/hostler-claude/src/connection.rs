@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::FutureExt;
@@ -246,6 +247,10 @@ impl Connection for ClaudeConnection {
             }
         }
         .boxed()
+    }
+
+    fn task_output(&self, id: &str) -> Option<PathBuf> {
+        self.shared.mapper().writes_to(id)
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

@@ -145,6 +145,9 @@ pub trait Connection: Send + Sync + 'static {
     /// Ends one piece of background work; what follows from it arrives as events.
     fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>>;
 
+    /// Where the agent says that it writes the output of a piece of background work.
+    fn task_output(&self, id: &str) -> Option<PathBuf>;
+
     /// Ends the process and everything it started; returns when its tree is empty and its lock is free.
     /// Calling it twice is the same as calling it once.
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()>;

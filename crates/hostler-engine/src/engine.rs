@@ -14,7 +14,7 @@ use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::actor::{Input, NotForgotten, Origin, SessionHandle, Subscribe};
+use crate::actor::{BackgroundOutput, Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::attach::{Fetch, PlanSummary};
 use crate::catalogue::{Catalogue, SessionPage};
 use crate::clock::ClockExt as _;
@@ -371,6 +371,19 @@ impl Engine {
         let (reply, stopped) = oneshot::channel();
         handle.send(Input::StopWork(id.to_owned(), reply)).await?;
         stopped.await.map_err(|_| EngineError::Stopping)?
+    }
+
+    /// The end of what a piece of a session's background work has written so far.
+    ///
+    /// # Errors
+    /// If there is no such session or no such work, or its output cannot be had.
+    pub async fn background_output(&self, channel: &str, id: &str) -> Result<BackgroundOutput, EngineError> {
+        let not_found = || EngineError::ChannelNotFound(channel.to_owned());
+        let session = uri::session_of(channel).ok_or_else(not_found)?;
+        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let (reply, output) = oneshot::channel();
+        handle.send(Input::WorkOutput(id.to_owned(), reply)).await?;
+        output.await.map_err(|_| EngineError::Stopping)?
     }
 
     /// Hands a client's wish to the session's actor. The answer is an envelope. Unknown channels are ignored.

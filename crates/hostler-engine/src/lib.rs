@@ -35,6 +35,7 @@ mod turn;
 mod uri;
 mod worker;
 
+pub use actor::BackgroundOutput;
 pub use attach::{Contents, Fetch, FetchError, NoFetch, PlanSummary};
 pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;

@@ -6,6 +6,8 @@ mod asking;
 mod common;
 #[path = "workers/ends.rs"]
 mod ends;
+#[path = "workers/output.rs"]
+mod output;
 #[path = "workers/refusals.rs"]
 mod refusals;
 #[path = "workers/stopping.rs"]

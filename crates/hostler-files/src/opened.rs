@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 
@@ -94,6 +94,22 @@ impl Opened {
             return Err(FileError::Changed);
         }
         Ok(contents)
+    }
+
+    /// The last `most` bytes of a regular file, which may grow meanwhile, and whether there are more before them.
+    ///
+    /// # Errors
+    /// If it is no file, or the system refuses.
+    pub fn read_end(self, most: u64) -> Result<(Vec<u8>, bool), FileError> {
+        if self.found.kind != FileKind::File {
+            return Err(FileError::WrongKind);
+        }
+        let mut file = File::from(self.handle.readable()?);
+        let skipped = file.metadata()?.len().saturating_sub(most);
+        file.seek(SeekFrom::Start(skipped))?;
+        let mut contents = Vec::new();
+        file.take(most).read_to_end(&mut contents)?;
+        Ok((contents, skipped > 0))
     }
 
     /// What a directory with at most so many entries holds, by name.

@@ -1,6 +1,7 @@
 //! A driver whose agents do exactly what a test says, for states that a real agent will not be in on request.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -76,6 +77,8 @@ struct State {
     closed: AtomicBool,
     closed_now: Notify,
     close_mode: Mutex<Option<CloseMode>>,
+    /// Where background work writes.
+    outputs: Mutex<HashMap<String, PathBuf>>,
     /// Closed while the test wants it: then a close does not come to its end.
     lingers: Mutex<Option<watch::Sender<bool>>>,
 }
@@ -235,6 +238,11 @@ impl FakeAgent {
         self.answers.recv().await.expect("an answer")
     }
 
+    /// The agent says where a piece of background work writes.
+    pub fn writes(&self, id: &str, path: PathBuf) {
+        self.state.outputs.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), path);
+    }
+
     /// The next prompt.
     pub async fn prompt(&mut self) -> String {
         self.prompts.recv().await.expect("a prompt")
@@ -377,6 +385,10 @@ impl Connection for FakeConnection {
     fn stop_task(&self, id: &str) -> BoxFuture<'_, Result<(), ConnectionError>> {
         let id = id.to_owned();
         async move { self.stopped.send(id).await.map_err(|_| ConnectionError::Gone(None)) }.boxed()
+    }
+
+    fn task_output(&self, id: &str) -> Option<PathBuf> {
+        self.state.outputs.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
     fn close(&self, mode: CloseMode) -> BoxFuture<'_, ()> {

@@ -6,6 +6,8 @@ mod asking;
 mod common;
 #[path = "workers/lives.rs"]
 mod lives;
+#[path = "workers/output.rs"]
+mod output;
 #[path = "workers/stopping.rs"]
 mod stopping;
 #[path = "workers/usage.rs"]

@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use hostler_driver::{BackgroundKind, BackgroundTask, DriverEvent};
 use serde_json::value::RawValue;
@@ -24,6 +25,8 @@ pub(super) struct Background {
 struct Known {
     task: BackgroundTask,
     state: State,
+    /// Where its output is written.
+    output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,7 +63,7 @@ impl Background {
             return None;
         }
         let id = task.id.clone();
-        self.tasks.insert(id.clone(), Known { task, state: State::Foreground });
+        self.tasks.insert(id.clone(), Known { task, state: State::Foreground, output: None });
         if started.is_backgrounded == Some(true) { self.goes_on(&id) } else { None }
     }
 
@@ -71,6 +74,19 @@ impl Background {
         }
         let left: LeftBehind<'_> = serde_json::from_str(result.get()).ok()?;
         self.goes_on(left.task()?)
+    }
+
+    /// What the model is told of a command that goes on names the file that its output is written to.
+    pub(super) fn told(&mut self, result: &str) {
+        let Some((id, path)) = output_file(result) else { return };
+        if let Some(known) = self.tasks.get_mut(id).filter(|known| known.task.kind == BackgroundKind::Shell) {
+            known.output = Some(path);
+        }
+    }
+
+    /// Where something that goes on writes its output.
+    pub(super) fn output(&self, id: &str) -> Option<&Path> {
+        self.tasks.get(id).filter(|known| known.state == State::Background)?.output.as_deref()
     }
 
     pub(super) fn listed(&mut self, list: &BackgroundTasks<'_>) -> Vec<DriverEvent> {
@@ -91,7 +107,7 @@ impl Background {
     /// A task is over: the event, and why the agent is going to speak about it.
     pub(super) fn notified(&mut self, over: &TaskNotification<'_>) -> (Option<DriverEvent>, Option<String>) {
         let event = self.ends(&over.task_id);
-        let Some(Known { task, state: State::Over }) = self.tasks.remove(&*over.task_id) else {
+        let Some(Known { task, state: State::Over, .. }) = self.tasks.remove(&*over.task_id) else {
             return (event, None);
         };
         let status = over.status.as_deref().unwrap_or("completed");
@@ -113,6 +129,16 @@ impl Background {
     }
 }
 
+/// The command and the file in the agent's own words. Nothing that a command prints stands before them.
+fn output_file(result: &str) -> Option<(&str, PathBuf)> {
+    let (id, rest) = result.strip_prefix("Command running in background with ID: ")?.split_once(". ")?;
+    let name = format!("/{id}.output");
+    let rest = rest.strip_prefix("Output is being written to: ")?;
+    let (directory, _) = rest.split_once(&name)?;
+    let path = PathBuf::from(format!("{directory}{name}"));
+    path.is_absolute().then_some((id, path))
+}
+
 /// `Background command "npm test" completed (exit code 0)` is the agent's own wording.
 fn reason(task: &BackgroundTask, status: &str, summary: Option<&str>) -> String {
     let what = match (task.kind, summary) {
@@ -124,4 +150,22 @@ fn reason(task: &BackgroundTask, status: &str, summary: Option<&str>) -> String 
     };
     let description: String = task.description.chars().take(MAX_REASON).collect();
     format!("Background {what} \"{description}\" {status}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_command_is_the_one_that_the_agent_names() {
+        let begins = "Command running in background with ID: b1. Output is being written to: ";
+        let read = |rest: &str| output_file(&format!("{begins}{rest}")).map(|(id, path)| (id.to_owned(), path));
+        let expected = Some(("b1".to_owned(), PathBuf::from("/t/a. b/tasks/b1.output")));
+        assert_eq!(read("/t/a. b/tasks/b1.output"), expected);
+        assert_eq!(read("/t/a. b/tasks/b1.output. You will be notified when it completes."), expected);
+        assert_eq!(read("/t/tasks/b2.output"), None);
+        assert_eq!(read("tasks/b1.output"), None);
+        assert_eq!(output_file(&format!("printed\n{begins}/t/b1.output")), None);
+        assert_eq!(output_file("Command running in background with ID: b1."), None);
+    }
 }

@@ -1,6 +1,6 @@
 //! What the mapping has to know of our own doings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hostler_driver::{DriverEvent, Gate, Steer, SteerId, SubAgentEvent};
 use uuid::Uuid;
@@ -65,6 +65,11 @@ impl Mapper {
     /// Whether something goes on in the background under this id.
     pub fn runs_in_background(&self, id: &str) -> bool {
         self.background.runs(id)
+    }
+
+    /// Where the agent says that it writes the output of what goes on under this id.
+    pub fn writes_to(&self, id: &str) -> Option<PathBuf> {
+        self.background.output(id).map(Path::to_owned)
     }
 
     /// We begin or end to tell the agent of another model. It repeats that as the output of a command nobody gave.

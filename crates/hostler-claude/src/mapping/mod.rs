@@ -265,7 +265,9 @@ impl Mapper {
                         if *is_error {
                             self.call_failed(id, tools::sentence(&Block::tool_output(*content)), out);
                         }
-                        match self.tools.finish(id, *is_error, Block::tool_output(*content), edit) {
+                        let output = Block::tool_output(*content);
+                        self.background.told(&output);
+                        match self.tools.finish(id, *is_error, output, edit) {
                             Some(finished) => out.push(finished),
                             None => self.skipped.orphaned += 1,
                         }

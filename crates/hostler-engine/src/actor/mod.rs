@@ -15,6 +15,7 @@ mod dispatch;
 mod events;
 mod mode;
 mod opening;
+mod output;
 mod policy;
 mod queue;
 mod rest;
@@ -42,6 +43,7 @@ use tokio::task::JoinSet;
 use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
+pub use self::output::BackgroundOutput;
 use self::rest::{Rest, RestOver};
 use self::stopping::StopQuestion;
 use self::workers::Workers;
@@ -101,6 +103,8 @@ pub(crate) enum Input {
     RetryWorkers,
     /// Somebody wants a piece of background work to end.
     StopWork(String, oneshot::Sender<Stopped>),
+    /// Somebody wants to see what a piece of background work has written.
+    WorkOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
     /// Forget the session.
     Dispose(oneshot::Sender<Disposed>),
     /// The host is going down.
@@ -329,6 +333,7 @@ impl Actor {
             Input::RetryEnd(turn, end) => self.retry_end(turn, end).await,
             Input::RetryWorkers => self.retry_workers().await,
             Input::StopWork(id, reply) => self.stop_work(id, reply),
+            Input::WorkOutput(id, reply) => self.work_output(&id, reply),
             Input::Dispose(reply) => {
                 self.stop().await;
                 let _ = reply.send(self.forget().await);

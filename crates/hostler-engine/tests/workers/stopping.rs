@@ -5,7 +5,7 @@ use hostler_engine::BackgroundOnStop;
 use super::asking::needed;
 use super::*;
 
-fn shell(id: &str) -> DriverEvent {
+pub(super) fn shell(id: &str) -> DriverEvent {
     DriverEvent::BackgroundChanged(BackgroundTask {
         id: id.into(),
         kind: BackgroundKind::Shell,
@@ -20,7 +20,7 @@ async fn over(agent: &FakeAgent, listener: &mut Listener, id: &str) {
 }
 
 /// A session with this policy of its host, a shell and a sub-agent beside its first turn.
-async fn beside(background_on_stop: BackgroundOnStop) -> (Rig, Listener, FakeAgent) {
+pub(super) async fn beside(background_on_stop: BackgroundOnStop) -> (Rig, Listener, FakeAgent) {
     let mut rig = Rig::start_with(common::Options { background_on_stop, ..common::Options::default() }).await;
     let (mut listener, agent) = rig.ask().await;
     let_work(&agent, AGENT, CALL).await;

@@ -15,20 +15,28 @@ struct Benchmark {
     about: &'static str,
 }
 
-/// Other gateways that can be measured beside ours.
-const PEERS: [&str; 2] = ["claude-code-router", "litellm"];
+impl Benchmark {
+    /// Other programs that can be measured beside ours.
+    fn peers(&self) -> &'static [&'static str] {
+        match self.name {
+            "gateway" => &["claude-code-router", "litellm"],
+            "attachments" => &["sharp"],
+            _ => &[],
+        }
+    }
+}
 
 /// Which benchmark.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Its name; without one, they are listed.
     name: Option<String>,
-    /// Measures other gateways in the same run; they are fetched into the cache directory once.
+    /// Measures other programs in the same run; they are fetched into the cache directory once.
     #[arg(long)]
     peers: bool,
 }
 
-const BENCHMARKS: [Benchmark; 8] = [
+const BENCHMARKS: [Benchmark; 9] = [
     Benchmark {
         package: "hostler",
         name: "turn",
@@ -69,6 +77,11 @@ const BENCHMARKS: [Benchmark; 8] = [
         name: "journal",
         about: "actions a second through the journal, beside SQLite alone",
     },
+    Benchmark {
+        package: "hostler-attachments",
+        name: "attachments",
+        about: "a 4K screenshot and a 48 MP photo made deliverable: time and peak memory (--peers: beside sharp)",
+    },
 ];
 
 /// Runs one benchmark in the release profile, or lists them all.
@@ -83,13 +96,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .iter()
         .find(|benchmark| benchmark.name == name)
         .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
-    ensure!(!options.peers || name == "gateway", "only the benchmark \"gateway\" has peers");
+    ensure!(!options.peers || !benchmark.peers().is_empty(), "the benchmark \"{name}\" has no peers");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
     let mut bench = workspace.cargo();
     bench.args(["bench", "--quiet", "--package", benchmark.package, "--bench", benchmark.name, "--"]);
     if options.peers {
-        for peer in PEERS {
+        for peer in benchmark.peers() {
             match outside::ensure(peer) {
                 Ok(home) => {
                     bench.arg(format!("--{peer}")).arg(home);

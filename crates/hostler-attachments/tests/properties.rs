@@ -50,7 +50,7 @@ fn good() -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..400), name in ".{0,20}", head in 0..8_usize) {

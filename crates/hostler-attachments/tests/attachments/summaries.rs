@@ -8,7 +8,7 @@ use crate::support::{encoded, file, gradient, pdf, plan_all};
 #[test]
 fn a_plan_is_told_file_by_file() {
     let items = vec![
-        file("/home/me/wide.jpg", encoded(&gradient(1600, 800), ImageFormat::Png)),
+        file("/home/me/wide.jpg", encoded(&gradient(1600, 80), ImageFormat::Png)),
         file("paper.pdf", pdf::pages(2)),
         file("a.txt", "four"),
     ];

@@ -37,29 +37,27 @@ pub(crate) fn check(files: &mut [Result<Planned, Refusal>], limits: &Limits, his
     let (mut images, mut bytes) = (history.images, 0_usize);
     for slot in files {
         let Ok(file) = slot else { continue };
-        images += file.images();
-        bytes = bytes.saturating_add(written(&file.block));
-        let fault = if file.images() > 0 && images > limits.images {
-            images -= 1;
-            Some(Fault::payload(format!(
+        let more_images = images.saturating_add(file.images());
+        let more_bytes = bytes.saturating_add(written(&file.block));
+        let fault = if file.images() > 0 && more_images > limits.images {
+            Fault::payload(format!(
                 "the conversation would hold more than {} pictures; compact it, drop pictures of earlier messages, or \
                  send fewer",
                 limits.images
-            )))
-        } else if bytes > limits.line_bytes {
-            Some(Fault::payload("the message would be larger than the agent takes; send it in parts"))
-        } else if bytes.saturating_add(history.bytes) > limits.request_bytes {
-            Some(Fault::payload(
+            ))
+        } else if more_bytes > limits.line_bytes {
+            Fault::payload("the message would be larger than the agent takes; send it in parts")
+        } else if more_bytes.saturating_add(history.bytes) > limits.request_bytes {
+            Fault::payload(
                 "the conversation would be larger than the model's provider takes; compact it, drop pictures of earlier \
                  messages, or send less",
-            ))
+            )
         } else {
-            None
+            (images, bytes) = (more_images, more_bytes);
+            continue;
         };
-        if let Some(fault) = fault {
-            let name = file.name.clone();
-            *slot = Err(fault.of(&name));
-        }
+        let name = file.name.clone();
+        *slot = Err(fault.of(&name));
     }
 }
 

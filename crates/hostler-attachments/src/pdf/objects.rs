@@ -8,6 +8,8 @@ use crate::fault::Fault;
 const LONGEST: usize = 1 << 20;
 /// What one packed part may unpack to.
 const UNPACKED: usize = 4 << 20;
+/// How often a part may be packed; each time costs as much as the first.
+const FILTERS: usize = 4;
 
 /// The dictionary at the end of a document, or at the end of an earlier state of it.
 pub(super) struct Trailer(Dictionary);
@@ -60,6 +62,9 @@ impl Packed {
         else {
             return Ok(None);
         };
+        if dictionary.get(b"Filter").and_then(Object::as_array).is_ok_and(|filters| filters.len() > FILTERS) {
+            return Ok(None);
+        }
         let content = match Stream::new(dictionary, data.to_vec()).get_plain_content_with_limit(UNPACKED.min(*budget)) {
             Ok(content) => content,
             Err(lopdf::Error::Decompress(DecompressError::MemoryLimitExceeded { .. })) => return Err(bomb()),

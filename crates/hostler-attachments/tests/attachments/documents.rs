@@ -106,3 +106,17 @@ fn documents_that_unpack_to_too_much_are_refused() {
         assert!(sentence.contains("unpacks to far more than it should"), "{sentence}");
     }
 }
+
+#[test]
+fn parts_that_are_packed_again_and_again_are_not_unpacked() {
+    let objects = "<< /Type /Catalog /Pages 2 0 R >> << /Type /Pages /Kids [3 0 R] >> << /Type /Page >>";
+    let document = |packed: usize| {
+        let hex: String = objects.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let index: String = "1 0 2 34 3 67 ".bytes().map(|byte| format!("{byte:02x}")).collect();
+        let filters = format!("/ASCIIHexDecode {}", "/Crypt ".repeat(packed - 1));
+        let part = format!("<< /Type /ObjStm /N 3 /First 14 /Filter [{filters}] >>\nstream\n{index}{hex}>\nendstream");
+        pdf::written(&[String::new(), String::new(), String::new(), part], "/Root 1 0 R")
+    };
+    assert_eq!(pages(&document(1)), 1);
+    assert_eq!(refused(file("deep.pdf", document(5))).0, Code::Corrupt);
+}

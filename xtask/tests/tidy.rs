@@ -34,7 +34,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
             "hostler-store",
         ],
     ),
-    ("hostler-testkit", &["hostler-driver", "hostler-process"]),
+    ("hostler-testkit", &["hostler-attachments", "hostler-driver", "hostler-process"]),
     ("xtask", &[]),
 ];
 

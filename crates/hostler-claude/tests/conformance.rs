@@ -5,6 +5,7 @@ mod bed;
 
 use std::sync::Arc;
 
+use base64::Engine as _;
 use bed::Bed;
 use hostler_driver::{ConversationStart, Gate, GatedCall, Gatekeeper};
 use hostler_testkit::conformance::{self, Subject};
@@ -21,8 +22,9 @@ impl Gatekeeper for OpenGate {
 #[tokio::test]
 async fn the_driver_conforms_with_the_fake_agent() {
     let bed = Arc::new(Bed::new());
-    let (calls, talks) = (bed.path("call"), bed.path("talk"));
+    let go = bed.path("go");
     let mine = Arc::clone(&bed);
+    let held = go.clone();
     let subject = Subject {
         driver: Arc::new(bed.driver()),
         spec: Box::new(move || {
@@ -31,14 +33,19 @@ async fn the_driver_conforms_with_the_fake_agent() {
             spec
         }),
         answered: "hello".to_owned(),
-        calls: format!("hold {} tools 1", calls.display()),
-        talks: format!("hold {} deltas 2", talks.display()),
+        calls: format!("hold {} tools 1", go.display()),
+        talks: format!("hold {} deltas 2", go.display()),
         hangs: "hang".to_owned(),
-        release: Box::new(move || {
-            // The calling turn comes first.
-            let file = if calls.exists() { &talks } else { &calls };
-            std::fs::write(file, "").unwrap();
-        }),
+        hold: Box::new(move || drop(std::fs::remove_file(&held))),
+        release: Box::new(move || std::fs::write(&go, "").unwrap()),
     };
     conformance::all(&subject).await;
+    // The fake agent writes what it was given into its transcript.
+    let given = |picture: &[u8]| {
+        let transcripts = std::fs::read_dir(bed.path("config/projects")).into_iter().flatten();
+        let files = transcripts.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+        let encoded = base64::engine::general_purpose::STANDARD.encode(picture);
+        files.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap().matches(&encoded).count()).sum()
+    };
+    conformance::a_message_arrives_whole(&subject, &given).await;
 }

@@ -132,7 +132,8 @@ pub trait Connection: Send + Sync + 'static {
     /// Holds a person's words for the agent until it can be told in the middle of its turn: at the next tool call of
     /// its own (a sub-agent's does not count). What was held before and not told is replaced. Either
     /// [`SteerInjected`](DriverEvent::SteerInjected) or [`SteerUndelivered`](DriverEvent::SteerUndelivered) follows,
-    /// unless it is taken back: at once if no turn runs and no prompt waits for one.
+    /// unless it is taken back: at once if no turn runs and no prompt waits for one. With attachments it may be on its way
+    /// for a while; what the agent cannot be told in the middle of a turn is given back.
     fn steer(&self, steer: Steer);
 
     /// Takes words back that are held under this id. `false` if they are not: the agent was told, or will not be.

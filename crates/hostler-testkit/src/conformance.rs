@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hostler_attachments::{Block, ImageType};
 use hostler_driver::{
     CloseMode, ConnectionError, Driver, DriverEvent, OpenSpec, Opened, Prompt, Steer, SteerId, TurnCause, TurnOutcome,
 };
@@ -28,6 +29,8 @@ pub struct Subject {
     pub talks: String,
     /// Says something and goes on until it is interrupted.
     pub hangs: String,
+    /// From now on turns wait for `release` again.
+    pub hold: Box<dyn Fn()>,
     /// Lets the running turn go on.
     pub release: Box<dyn Fn()>,
 }
@@ -42,6 +45,7 @@ impl Subject {
 pub async fn all(subject: &Subject) {
     a_turn_is_told_in_order(subject).await;
     words_are_told_or_given_back(subject).await;
+    what_is_attached_is_told_or_given_back(subject).await;
     an_interrupt_ends_the_turn_and_nothing_else(subject).await;
     closing_twice_is_closing_once(subject).await;
 }
@@ -75,13 +79,46 @@ pub async fn a_turn_is_told_in_order(subject: &Subject) {
 
 /// Words have exactly one receipt: they are told at a call, before the answer to them, or given back before the end.
 pub async fn words_are_told_or_given_back(subject: &Subject) {
+    told_or_given_back(subject, &[]).await;
+}
+
+/// The same holds for words that something is attached to.
+pub async fn what_is_attached_is_told_or_given_back(subject: &Subject) {
+    told_or_given_back(subject, &[picture()]).await;
+}
+
+/// A message arrives whole, with words and without. `given` counts how often a conversation holds a picture, by its bytes,
+/// as its agent has it.
+pub async fn a_message_arrives_whole(subject: &Subject, given: &dyn Fn(&[u8]) -> usize) {
+    let mut opened = subject.open().await;
+    for (words, count) in [(&*subject.answered, 1), ("", 2)] {
+        opened.connection.send(Prompt::new(words).with_blocks(vec![picture()])).await.unwrap();
+        let events = until_end(&mut opened).await;
+        assert!(matches!(events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Completed { .. }))), "{events:#?}");
+        assert_eq!(given(PICTURE), count, "the picture behind {words:?}");
+    }
+    bury(opened).await;
+}
+
+/// The smallest picture: one pixel.
+const PICTURE: &[u8] = &[
+    0x47, 0x49, 0x46, 0x38, 0x39, 0x61, 0x01, 0x00, 0x01, 0x00, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff,
+    0x2c, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x01, 0x00, 0x00, 0x02, 0x02, 0x44, 0x01, 0x00, 0x3b,
+];
+
+fn picture() -> Block {
+    Block::Image { media_type: ImageType::Gif, data: PICTURE.into() }
+}
+
+async fn told_or_given_back(subject: &Subject, blocks: &[Block]) {
     let mut opened = subject.open().await;
     let id = |name: &str| SteerId(name.to_owned());
     for (prompt, told) in [(&subject.calls, true), (&subject.talks, false)] {
+        (subject.hold)();
         opened.connection.send(Prompt::new(&**prompt)).await.unwrap();
         until(&mut opened, |event| matches!(event, DriverEvent::TurnBegan(_))).await;
         for name in ["taken back", "replaced", "kept"] {
-            opened.connection.steer(Steer { id: id(name), text: Prompt::new(name) });
+            opened.connection.steer(Steer { id: id(name), text: Prompt::new(name).with_blocks(blocks.to_vec()) });
             if name == "taken back" {
                 assert!(opened.connection.unsteer(&id(name)), "it was held");
                 assert!(!opened.connection.unsteer(&id(name)), "it is not held any more");

@@ -80,6 +80,7 @@ async fn the_fake_driver_conforms() {
         calls: "call".to_owned(),
         talks: "talk".to_owned(),
         hangs: "hang".to_owned(),
+        hold: Box::new(|| {}),
         release: Box::new(move || release.notify_one()),
     };
     tokio::select! {

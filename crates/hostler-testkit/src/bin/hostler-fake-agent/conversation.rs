@@ -23,8 +23,8 @@ const HUGE: usize = 1_000_000;
 pub(crate) struct Conversation {
     pub(crate) input: Input,
     pub(crate) store: Store,
-    version: Option<&'static str>,
-    model: String,
+    pub(crate) version: Option<&'static str>,
+    pub(crate) model: String,
     pub(crate) stubborn: bool,
     /// Before every piece of an answer.
     pause: Duration,
@@ -89,38 +89,6 @@ impl Conversation {
                 Order::Request { id, subtype, body } => self.request(&id, &subtype, &body)?,
                 Order::Answer { .. } | Order::Other => {}
             }
-        }
-    }
-
-    fn request(&mut self, id: &str, subtype: &str, body: &Value) -> Result<()> {
-        match subtype {
-            "initialize" => {
-                let mut answer = json!({"commands": [], "models": [], "pid": std::process::id()});
-                if let Some(version) = self.version {
-                    answer["claude_code_version"] = json!(version);
-                }
-                wire::answer(id, &answer)
-            }
-            "interrupt" if self.stubborn => Ok(()),
-            "interrupt" => wire::answer(id, &json!({})),
-            "set_model" => {
-                self.model = text(&body["model"]);
-                let told = format!("<local-command-stdout>Set model to {}</local-command-stdout>", self.model);
-                self.user(&json!(told))?;
-                wire::answer(id, &json!({}))
-            }
-            "apply_flag_settings" if body["settings"]["effortLevel"] == "bogus" => wire::refuse(id, "no such effort"),
-            "set_permission_mode" | "set_max_thinking_tokens" | "apply_flag_settings" => wire::answer(id, &json!({})),
-            "cancel_async_message" => {
-                let before = self.queue.len();
-                self.queue.retain(|prompt| prompt.uuid.as_deref() != body["message_uuid"].as_str());
-                wire::answer(id, &json!({"cancelled": self.queue.len() < before}))
-            }
-            "stop_task" => {
-                wire::answer(id, &json!({}))?;
-                self.background_stops()
-            }
-            other => wire::refuse(id, &format!("Unsupported control request subtype: {other}")),
         }
     }
 

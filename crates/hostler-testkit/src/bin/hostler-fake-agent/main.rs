@@ -15,6 +15,7 @@
 mod background;
 mod conversation;
 mod input;
+mod requests;
 mod script;
 mod store;
 mod tools;

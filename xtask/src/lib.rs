@@ -12,6 +12,7 @@ pub mod fuzz;
 mod leaks;
 mod outside;
 pub mod setup;
+pub mod smoke;
 pub mod soak;
 mod steps;
 pub mod test;

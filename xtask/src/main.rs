@@ -1,4 +1,4 @@
-//! `cargo xtask demo|setup|test|fuzz|soak|chaos|bench`.
+//! `cargo xtask demo|setup|test|fuzz|soak|smoke|chaos|bench`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "a program that people run in a terminal")]
@@ -32,6 +32,8 @@ enum Command {
     Fuzz(xtask::fuzz::Options),
     /// Makes very many requests to the gateway, with faults, and checks that nothing is left of them.
     Soak(xtask::soak::Options),
+    /// Shows a picture to a real model and asks for its colour: needs a key, and never runs by itself.
+    Smoke(xtask::smoke::Options),
     /// Breaks the host, its agents, its disk and its connections at random moments, and checks what was promised.
     Chaos(xtask::chaos::Options),
     /// Runs a benchmark in the release profile and prints it beside its floor; without a name, lists them.
@@ -51,6 +53,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Setup => xtask::setup::run(),
         Command::Test(options) => xtask::test::run(&options),
         Command::Fuzz(options) => xtask::fuzz::run(&options),
+        Command::Smoke(options) => xtask::smoke::run(&options),
         Command::Soak(options) => xtask::soak::run(&options),
         Command::Chaos(options) => xtask::chaos::run(&options),
         Command::Bench(options) => xtask::bench::run(&options),

@@ -35,6 +35,15 @@ struct Block<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     text: Cow<'a, str>,
+    #[serde(borrow, default)]
+    source: Option<Source<'a>>,
+}
+
+/// Where the contents of a block are.
+#[derive(Debug, Deserialize)]
+struct Source<'a> {
+    #[serde(borrow, default)]
+    data: Cow<'a, str>,
 }
 
 /// The last user text, and how many tool results have come since.
@@ -47,6 +56,18 @@ pub(super) struct LastRequest {
 impl<'a> Conversation<'a> {
     pub(super) fn read(body: &'a [u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(body)
+    }
+
+    /// The contents of all pictures that the user sent, in base64.
+    pub(super) fn pictures(&self) -> Vec<&str> {
+        let mut pictures = Vec::new();
+        for message in self.messages.iter().filter(|message| message.role == "user") {
+            if let Content::Blocks(blocks) = &message.content {
+                let images = blocks.iter().filter(|block| block.kind == "image");
+                pictures.extend(images.filter_map(|block| block.source.as_ref()).map(|source| source.data.as_ref()));
+            }
+        }
+        pictures
     }
 
     pub(super) fn last_request(&self) -> LastRequest {
@@ -178,5 +199,27 @@ mod tests {
             "next",
             0,
         );
+    }
+
+    #[test]
+    fn pictures_are_seen_where_the_user_sent_them() {
+        let seen = |messages: &str| {
+            let body = format!(r#"{{"messages":{messages}}}"#);
+            let conversation = Conversation::read(body.as_bytes()).unwrap();
+            conversation.pictures().into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let image = |data: &str| format!(r#"{{"type":"image","source":{{"type":"base64","data":"{data}"}}}}"#);
+        let (a, b) = (image("AAAA"), image("BBBB"));
+        assert_eq!(
+            seen(&format!(r#"[{{"role":"user","content":[{a},{{"type":"text","text":"x"}},{b}]}}]"#)),
+            ["AAAA", "BBBB"]
+        );
+        assert_eq!(
+            seen(&format!(r#"[{{"role":"assistant","content":[{a}]}},{{"role":"user","content":"x"}}]"#)),
+            [""; 0]
+        );
+        let document = r#"{"type":"document","source":{"type":"text","data":"words"}}"#;
+        let linked = r#"{"type":"image","source":{"type":"url","url":"https://example.com"}}"#;
+        assert_eq!(seen(&format!(r#"[{{"role":"user","content":[{document},{linked}]}}]"#)), [""]);
     }
 }

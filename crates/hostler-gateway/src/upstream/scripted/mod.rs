@@ -75,7 +75,7 @@ fn act(body: &[u8]) -> Result<Act, UpstreamError> {
     let script = Script::parse(&request.text)
         .map_err(|error| refused(StatusCode::BAD_REQUEST, &format!("The script cannot be played: {error}.")))?;
     Ok(match script {
-        Some(script) => script.act_after(request.results),
+        Some(script) => script.act_after(request.results).looking_at(&conversation.pictures()),
         None => Act::echo(&request.text),
     })
 }

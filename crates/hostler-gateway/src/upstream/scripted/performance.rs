@@ -91,6 +91,8 @@ impl Performance {
     fn perform(&mut self, directive: Directive) {
         match directive {
             Directive::Say(text) => self.open(Opening::Text, Pieces::words(&text)),
+            // What was seen has become something to say.
+            Directive::See { text, .. } => self.open(Opening::Text, Pieces::words(&text)),
             Directive::Think(text) => self.open(Opening::Thinking, Pieces::words(&text)),
             Directive::Deltas { count, text } => self.open(Opening::Text, Pieces::Numbered { next: 1, count, text }),
             Directive::Huge(bytes) => self.open(Opening::Text, Pieces::Filler { bytes }),

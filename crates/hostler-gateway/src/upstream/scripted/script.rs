@@ -21,6 +21,8 @@ pub(super) enum Directive {
     Deltas { count: usize, text: Option<String> },
     /// A text block of so many bytes, in large deltas.
     Huge(usize),
+    /// A text block, if the user sent a picture with these contents (in base64); otherwise one that says what was sent.
+    See { data: String, text: String },
     /// The time before each delta from here on.
     Pace(Duration),
     /// A silence.
@@ -122,6 +124,20 @@ pub(super) struct Act {
 }
 
 impl Act {
+    /// The same by somebody who looks at these pictures.
+    pub(super) fn looking_at(mut self, pictures: &[&str]) -> Self {
+        for directive in &mut self.directives {
+            if let Directive::See { data, text } = directive {
+                *directive = Directive::Say(match (pictures.contains(&data.as_str()), pictures.len()) {
+                    (true, _) => std::mem::take(text),
+                    (false, 0) => "There is no picture.".to_owned(),
+                    (false, count) => format!("That is not among the pictures that were sent ({count})."),
+                });
+            }
+        }
+        self
+    }
+
     /// The answer to a text without directives.
     pub(super) fn echo(text: &str) -> Self {
         let mut said: String = text.chars().take(MAX_ECHO_CHARS).collect();
@@ -137,7 +153,7 @@ impl Act {
     }
 }
 
-const KNOWN: &str = "!say, !think, !deltas, !huge, !pace, !wait, !tool, !error, !cut and !hang";
+const KNOWN: &str = "!say, !think, !deltas, !huge, !see, !pace, !wait, !tool, !error, !cut and !hang";
 
 /// The directive of a name and the rest of its line; nothing if the name is none.
 fn directive(name: &str, rest: &str) -> Option<Result<Directive, String>> {
@@ -146,6 +162,7 @@ fn directive(name: &str, rest: &str) -> Option<Result<Directive, String>> {
         "think" => text(rest).map(Directive::Think),
         "deltas" => deltas(rest),
         "huge" => output_size(rest).map(Directive::Huge),
+        "see" => see(rest),
         "pace" => milliseconds(rest).map(Directive::Pace),
         "wait" => milliseconds(rest).map(Directive::Wait),
         "tool" => tool(rest),
@@ -167,6 +184,11 @@ fn deltas(rest: &str) -> Result<Directive, String> {
     let (count, text) = first_word(rest);
     let count = output_size(count)?;
     Ok(Directive::Deltas { count, text: (!text.is_empty()).then(|| text.replace("\\n", "\n")) })
+}
+
+fn see(rest: &str) -> Result<Directive, String> {
+    let (data, said) = first_word(rest);
+    Ok(Directive::See { data: data.to_owned(), text: text(said)? })
 }
 
 fn tool(rest: &str) -> Result<Directive, String> {
@@ -239,6 +261,20 @@ mod tests {
     fn a_text_without_directives_is_no_script() {
         for text in ["", "hi", "what a day!", "!important", "wow\n!\n! say", "see !say in the docs"] {
             assert!(Script::parse(text).unwrap().is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_seen_is_said_only_if_it_is_there() {
+        let act = |pictures: &[&str]| {
+            let act = Script::parse("!see AAAA it is red").unwrap().unwrap().act_after(0).looking_at(pictures);
+            act.directives.iter().map(|directive| format!("{directive:?}")).collect::<Vec<_>>()
+        };
+        assert_eq!(act(&["BBBB", "AAAA"]), [r#"Say("it is red")"#]);
+        assert_eq!(act(&[]), [r#"Say("There is no picture.")"#]);
+        assert_eq!(act(&["BBBB"]), [r#"Say("That is not among the pictures that were sent (1).")"#]);
+        for wrong in ["!see", "!see AAAA"] {
+            assert_eq!(Script::parse(wrong).unwrap_err().problem, "a text must follow");
         }
     }
 

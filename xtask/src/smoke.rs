@@ -1,0 +1,87 @@
+//! `cargo xtask smoke`: a picture on its whole way, from the command line to a model that looks at it.
+
+mod square;
+
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::steps::exit_code;
+use crate::workspace::Workspace;
+
+/// Which model looks at the picture.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Who answers: the key comes from HOSTLER_UPSTREAM_KEY, the provider's usual variable or the system keyring. `scripted`
+    /// needs none, and says the right word only if the very picture arrived.
+    #[arg(long, value_parser = ["anthropic", "copilot", "openai", "scripted"])]
+    upstream: String,
+    /// The model's id [default: the agent's usual one]
+    #[arg(long)]
+    model: Option<String>,
+}
+
+/// Builds the binary, sends the picture with a state directory of its own, and looks for the colour in the answer.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let built =
+        workspace.cargo().args(["build", "--package", "hostler"]).status().context("cargo could not be started")?;
+    if !built.success() {
+        return Ok(exit_code(built));
+    }
+    let scratch = tempfile::tempdir().context("there is no place for the picture")?;
+    let picture = square::red();
+    std::fs::write(scratch.path().join("square.png"), &picture).context("the picture could not be written")?;
+    let mut hostler = Command::new(workspace.hostler("debug"));
+    hostler.args(["run", "--attach", "square.png", "--state-dir"]).arg(scratch.path().join("state"));
+    if let Some(model) = &options.model {
+        hostler.args(["--model", model]);
+    }
+    hostler.arg("--").arg(question(&options.upstream, &picture));
+    hostler.env("HOSTLER_UPSTREAM", &options.upstream).current_dir(scratch.path());
+    let answered =
+        hostler.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("hostler could not be started")?;
+    let answer = String::from_utf8_lossy(&answered.stdout);
+    println!("The picture: a red square, {} bytes. The answer: {}", picture.len(), answer.trim());
+    if !answered.status.success() {
+        return Ok(exit_code(answered.status));
+    }
+    if !is_red(&answer) {
+        println!("The colour is not in it: the picture did not arrive, or the model did not look.");
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("The model saw it.");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The scripted model cannot look: it is told what it should have been sent.
+fn question(upstream: &str, picture: &[u8]) -> String {
+    match upstream {
+        "scripted" => format!("!see {} red", STANDARD.encode(picture)),
+        _ => "What colour is this square? Answer with one word.".to_owned(),
+    }
+}
+
+/// Whether the colour is a word of the answer.
+fn is_red(answer: &str) -> bool {
+    answer.split(|c: char| !c.is_alphabetic()).any(|word| word.eq_ignore_ascii_case("red"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_colour_is_a_word_and_not_a_part_of_one() {
+        assert!(is_red("Red.") && is_red("It is **red**!") && is_red("RED"));
+        assert!(!is_red("") && !is_red("Blue") && !is_red("I was bored; it is not rendered."));
+    }
+
+    #[test]
+    fn the_scripted_model_is_not_asked_to_look() {
+        assert_eq!(question("scripted", b"png"), "!see cG5n red");
+        assert!(!question("anthropic", b"png").contains("red"), "the answer is not in the question");
+    }
+}

@@ -14,16 +14,17 @@ use ahp_types::commands::{
 use ahp_types::state::Snapshot;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use hostler_engine::{Delivery, Engine, EngineError, Presence, Reconnected, Subscriber};
-use serde_json::{Value, json};
-use tokio::sync::{Semaphore, mpsc};
+use serde_json::Value;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::decode;
 use crate::encode::{self, Frame};
-use crate::methods::{self, Command, Hello};
-use crate::protocol::{self, ChannelKind, notifications};
+use crate::methods::{self, Hello};
+use crate::protocol::notifications;
+use crate::reader::Reader;
+use crate::reverse::Reverse;
 use crate::rpc::{self, Incoming, RequestId, RpcError};
 use crate::version::Version;
 use crate::ws::{Encoding, Goodbye, SocketLimits};
@@ -35,13 +36,20 @@ pub struct ConnectionLimits {
     pub queue: usize,
     /// How long a client may take to initialize.
     pub handshake: Duration,
+    /// How long a client may take to answer a request of the host.
+    pub reverse: Duration,
     /// Bounds of the sockets that carry connections.
     pub socket: SocketLimits,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
-        Self { queue: 16_384, handshake: Duration::from_secs(30), socket: SocketLimits::default() }
+        Self {
+            queue: 16_384,
+            handshake: Duration::from_secs(30),
+            reverse: Duration::from_secs(30),
+            socket: SocketLimits::default(),
+        }
     }
 }
 
@@ -57,9 +65,6 @@ pub(crate) struct Context {
     /// Work that must be finished even if the connection is gone.
     pub(crate) tasks: TaskTracker,
 }
-
-/// How many subscriptions of one client may wait for chats that are not there yet.
-const MAX_EARLY: usize = 16;
 
 /// How long a client may take to read what is left when the server stops.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -107,8 +112,10 @@ where
     let encoding = context.encoding;
     let writer = Writer { version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, outbound };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
-    let early = Arc::new(Semaphore::new(MAX_EARLY));
-    let reader = Reader { context, subscriber, client_id, waiting, replies, early };
+    let reverse = Reverse::new(replies.clone(), context.limits.reverse);
+    // What the host has asked the client and is not answered fails with the end of this function.
+    let _hang_up = reverse.hang_up_on_drop();
+    let reader = Reader::new(context, subscriber, client_id, waiting, replies, reverse);
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
@@ -150,7 +157,7 @@ where
     while let Some(text) = inbound.next().await {
         let (id, method, params) = match rpc::parse(&text) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
-            Ok(Incoming::Notification { .. } | Incoming::Answer) => continue,
+            Ok(Incoming::Notification { .. } | Incoming::Answer { .. }) => continue,
             Err((id, error)) => {
                 outbound.send(context.encoding.frame(&encode::answer(&id, Err(error)))).await.ok()?;
                 continue;
@@ -303,17 +310,17 @@ where
 
 /// Subscriptions whose snapshot is on its way, by token.
 #[derive(Clone, Default)]
-struct Waiting(Arc<Mutex<HashMap<u64, RequestId>>>);
+pub(crate) struct Waiting(Arc<Mutex<HashMap<u64, RequestId>>>);
 
 impl Waiting {
-    fn add(&self, id: RequestId) -> u64 {
+    pub(crate) fn add(&self, id: RequestId) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
         let token = NEXT.fetch_add(1, Ordering::Relaxed);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, id);
         token
     }
 
-    fn take(&self, token: u64) -> Option<RequestId> {
+    pub(crate) fn take(&self, token: u64) -> Option<RequestId> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&token)
     }
 }
@@ -374,152 +381,6 @@ impl<O: Sink<Frame> + Send + Unpin> Writer<O> {
             if self.deliveries.is_empty() && self.outbound.flush().await.is_err() {
                 return;
             }
-        }
-    }
-}
-
-struct Reader {
-    context: Context,
-    subscriber: Subscriber,
-    client_id: String,
-    waiting: Waiting,
-    replies: mpsc::Sender<Frame>,
-    /// For subscriptions that wait for a chat to begin.
-    early: Arc<Semaphore>,
-}
-
-impl Reader {
-    async fn run(self, mut inbound: impl Stream<Item = String> + Send + Unpin) {
-        while let Some(text) = inbound.next().await {
-            let going_on = match rpc::parse(&text) {
-                Ok(Incoming::Request { id, method, params }) => self.request(id, &method, params).await,
-                Ok(Incoming::Notification { method, params }) => {
-                    self.notification(&method, params).await;
-                    true
-                }
-                Ok(Incoming::Answer) => true,
-                Err((id, error)) => self.reply(encode::answer(&id, Err(error))).await,
-            };
-            if !going_on {
-                return;
-            }
-        }
-    }
-
-    /// `false` if the writer is gone.
-    async fn reply(&self, frame: Frame) -> bool {
-        self.replies.send(frame).await.is_ok()
-    }
-
-    async fn request(&self, id: RequestId, method: &str, params: Value) -> bool {
-        match methods::command(&self.context.engine, &self.client_id, method, params) {
-            Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
-            Command::Subscribe(channel) => self.subscribe(id, &channel).await,
-            Command::Read(params) => {
-                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
-                self.context.tasks.spawn(async move {
-                    let result = methods::read(&engine, params).await;
-                    // The client may have left.
-                    let _ = replies.send(encode::answer(&id, result)).await;
-                });
-                true
-            }
-            Command::Audit(params) => {
-                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
-                self.context.tasks.spawn(async move {
-                    let result = methods::audit(&engine, params).await;
-                    // The client may have left.
-                    let _ = replies.send(encode::answer(&id, result)).await;
-                });
-                true
-            }
-            Command::StopWork(work) => {
-                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
-                self.context.tasks.spawn(async move {
-                    let result = engine.stop_background_work(&work.channel, &work.id).await;
-                    let frame = encode::answer(&id, result.map(|()| Value::Null).map_err(RpcError::from));
-                    // The client may have left.
-                    let _ = replies.send(frame).await;
-                });
-                true
-            }
-            Command::WorkOutput(work) => {
-                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
-                self.context.tasks.spawn(async move {
-                    let result = engine.background_output(&work.channel, &work.id).await;
-                    let shown = result.map(|end| json!({ "output": end.output, "truncated": end.truncated }));
-                    // The client may have left.
-                    let _ = replies.send(encode::answer(&id, shown.map_err(RpcError::from))).await;
-                });
-                true
-            }
-            Command::Dispose(session) => {
-                let (engine, replies) = (self.context.engine.clone(), self.replies.clone());
-                self.context.tasks.spawn(async move {
-                    let result = engine.dispose_session(&session).await;
-                    let frame = encode::answer(&id, result.map(|()| Value::Null).map_err(RpcError::from));
-                    // The client may have left; the session is disposed of all the same.
-                    let _ = replies.send(frame).await;
-                });
-                true
-            }
-        }
-    }
-
-    async fn subscribe(&self, id: RequestId, channel: &str) -> bool {
-        let token = self.waiting.add(id);
-        // What is not there yet is waited for; what the client says next is not.
-        if self.context.engine.may_begin(channel)
-            && let Ok(place) = Arc::clone(&self.early).try_acquire_owned()
-        {
-            let (engine, subscriber, channel) =
-                (self.context.engine.clone(), self.subscriber.clone(), channel.to_owned());
-            let (waiting, replies) = (self.waiting.clone(), self.replies.clone());
-            self.context.tasks.spawn(async move {
-                let result = engine.subscribe_soon(&channel, &subscriber, token).await;
-                drop(place);
-                if let Err(error) = result
-                    && let Some(id) = waiting.take(token)
-                {
-                    // The client may have left.
-                    let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
-                }
-            });
-            return true;
-        }
-        let result = self.context.engine.subscribe(channel, &self.subscriber, token).await;
-        match result {
-            // The answer is the snapshot, which is in the queue already.
-            Ok(()) => true,
-            Err(error) => match self.waiting.take(token) {
-                Some(id) => self.reply(encode::answer(&id, Err(error.into()))).await,
-                None => true,
-            },
-        }
-    }
-
-    async fn notification(&self, method: &str, params: Value) {
-        match method {
-            "unsubscribe" => {
-                if let Some(channel) = params.get("channel").and_then(Value::as_str) {
-                    self.context.engine.unsubscribe(channel, self.subscriber.id());
-                }
-            }
-            "dispatchAction" => self.dispatch(params).await,
-            _ => tracing::debug!(method, "an unknown notification was ignored"),
-        }
-    }
-
-    async fn dispatch(&self, params: Value) {
-        let Some((mut dispatch, name)) = decode::dispatch(params, &self.client_id) else {
-            tracing::warn!("a dispatch without channel, number or action was dropped");
-            return;
-        };
-        dispatch.from = Some(self.subscriber.clone());
-        let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
-        match protocol::check(kind, &name, &dispatch) {
-            Ok(()) => self.context.engine.dispatch(dispatch).await,
-            Err(reason) => self.context.engine.reject(dispatch, reason).await,
         }
     }
 }

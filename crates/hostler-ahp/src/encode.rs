@@ -107,6 +107,18 @@ pub(crate) fn answer(id: &RequestId, result: Result<Value, RpcError>) -> Frame {
     }
 }
 
+/// A request of the host.
+pub(crate) fn request(id: u64, method: &'static str, params: &impl Serialize) -> Frame {
+    #[derive(Serialize)]
+    struct Request<'a, T> {
+        jsonrpc: &'static str,
+        id: u64,
+        method: &'static str,
+        params: &'a T,
+    }
+    to_frame(&Request { jsonrpc: "2.0", id, method, params })
+}
+
 /// A successful answer.
 pub(crate) fn success(id: &RequestId, result: &impl Serialize) -> Frame {
     #[derive(Serialize)]

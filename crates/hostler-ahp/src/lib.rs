@@ -9,12 +9,16 @@ mod connection;
 mod decode;
 mod edge;
 mod encode;
+mod files;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod lane;
 mod memory;
 mod methods;
 mod protocol;
+mod reader;
+mod reverse;
 mod rpc;
 mod server;
 mod version;

@@ -5,6 +5,8 @@ use ahp_types::commands::{
     ReconnectParams, ResolveSessionConfigParams, ResolveSessionConfigResult, ResourceReadParams, ResourceReadResult,
     SubscribeParams,
 };
+use ahp_types::errors::json_rpc_error_codes;
+use ahp_types::state::MessageAttachment;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hostler_engine::{AuditRow, CreateSession, Engine, EngineError};
@@ -12,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::decode;
+use crate::files::ClientFiles;
 use crate::protocol::commands;
 use crate::rpc::RpcError;
 use crate::version::{self, Version};
@@ -32,6 +35,8 @@ pub(crate) enum Command {
     Read(ResourceReadParams),
     /// Read a page of a session's audit log.
     Audit(AuditParams),
+    /// Say what would become of attachments, which are looked at for that.
+    Plan(PlanParams),
 }
 
 /// How many entries of an audit log are sent at once, unless fewer are asked for.
@@ -45,6 +50,14 @@ pub(crate) struct AuditParams {
     #[serde(default)]
     after: i64,
     limit: Option<usize>,
+}
+
+/// `hostler/planAttachments`, which is no method of AHP: what would become of attachments if a message brought them to a
+/// chat now.
+#[derive(serde::Deserialize)]
+pub(crate) struct PlanParams {
+    channel: String,
+    attachments: Vec<MessageAttachment>,
 }
 
 /// A page; `next` goes into `after` and is missing at the end.
@@ -125,6 +138,11 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Err(error) => Err(error),
         },
         "createChat" => create_chat(engine, params),
+        // AHP has no word for looking before sending.
+        "hostler/planAttachments" => match decode::params::<PlanParams>(params) {
+            Ok(params) => return Command::Plan(params),
+            Err(error) => Err(error),
+        },
         "listSessions" => list_sessions(engine, params),
         "resolveSessionConfig" => resolve_session_config(engine, params),
         "initialize" | "reconnect" => Err(RpcError::new(-32601, "the connection is initialized already")),
@@ -205,6 +223,20 @@ pub(crate) async fn read(engine: &Engine, params: ResourceReadParams) -> Result<
         },
     };
     value(&ResourceReadResult { data, encoding, content_type })
+}
+
+/// Says what would become of attachments.
+pub(crate) async fn plan_attachments(
+    engine: &Engine,
+    params: PlanParams,
+    files: &ClientFiles,
+) -> Result<Value, RpcError> {
+    value(&engine.plan_attachments(&params.channel, params.attachments, files).await?)
+}
+
+/// A client asks for more plans than it may have at a time.
+pub(crate) fn too_many_plans() -> RpcError {
+    RpcError::new(json_rpc_error_codes::INTERNAL_ERROR, "too many plans are being made for this client; try again")
 }
 
 /// Reads a page of a session's audit log.

@@ -19,8 +19,11 @@ pub(crate) enum Incoming {
         method: String,
         params: Value,
     },
-    /// An answer to a request of ours. There are none yet.
-    Answer,
+    /// An answer to a request of ours.
+    Answer {
+        id: RequestId,
+        result: Result<Value, RpcError>,
+    },
 }
 
 /// Reads a frame. The error is the answer to it.
@@ -34,11 +37,15 @@ pub(crate) fn parse(text: &str) -> Result<Incoming, (RequestId, RpcError)> {
     };
     let id = message.remove("id").filter(|id| !id.is_null());
     let Some(method) = message.remove("method") else {
-        if message.contains_key("result") || message.contains_key("error") {
-            return Ok(Incoming::Answer);
+        let id = id.clone().unwrap_or(Value::Null);
+        if let Some(error) = message.remove("error") {
+            return Ok(Incoming::Answer { id, result: Err(RpcError::of_answer(&error)) });
+        }
+        if let Some(result) = message.remove("result") {
+            return Ok(Incoming::Answer { id, result: Ok(result) });
         }
         let error = RpcError::new(json_rpc_error_codes::INVALID_REQUEST, "the message has no method");
-        return Err((id.unwrap_or(Value::Null), error));
+        return Err((id, error));
     };
     let Value::String(method) = method else {
         let error = RpcError::new(json_rpc_error_codes::INVALID_REQUEST, "the method is not a string");
@@ -70,6 +77,12 @@ impl RpcError {
 
     pub(crate) fn unknown_method(method: &str) -> Self {
         Self::new(json_rpc_error_codes::METHOD_NOT_FOUND, format!("this host has no method {method:?}"))
+    }
+
+    /// What a client answered. Its words are its own affair.
+    fn of_answer(error: &Value) -> Self {
+        let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
+        Self::new(code.unwrap_or(json_rpc_error_codes::INTERNAL_ERROR), "the client refused")
     }
 
     pub(crate) fn with_data(mut self, data: Value) -> Self {
@@ -115,6 +128,16 @@ mod tests {
         assert_eq!(code("7"), Some(-32600));
         assert_eq!(code(r#"{"id":1}"#), Some(-32600));
         assert_eq!(code(r#"{"id":1,"method":{}}"#), Some(-32600));
-        assert_eq!(parse(r#"{"id":1,"result":null}"#), Ok(Incoming::Answer));
+    }
+
+    #[test]
+    fn answers_are_told_from_requests() {
+        let answer = |text: &str| match parse(text) {
+            Ok(Incoming::Answer { id, result }) => (id, result.map_err(|error| error.code)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(answer(r#"{"id":1,"result":null}"#), (json!(1), Ok(Value::Null)));
+        assert_eq!(answer(r#"{"id":"x","error":{"code":-32009,"message":"no"}}"#), (json!("x"), Err(-32009)));
+        assert_eq!(answer(r#"{"id":null,"error":"what"}"#), (Value::Null, Err(-32603)));
     }
 }

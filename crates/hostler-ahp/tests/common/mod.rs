@@ -72,12 +72,11 @@ pub struct Raw {
 
 impl Raw {
     pub fn connect(rig: &Rig) -> Self {
-        Self {
-            connection: connect_in_memory(&rig.engine, ConnectionLimits::default()),
-            next: 0,
-            seq: 0,
-            heard: Vec::new(),
-        }
+        Self::connect_with(rig, ConnectionLimits::default())
+    }
+
+    pub fn connect_with(rig: &Rig, limits: ConnectionLimits) -> Self {
+        Self { connection: connect_in_memory(&rig.engine, limits), next: 0, seq: 0, heard: Vec::new() }
     }
 
     pub async fn initialized(rig: &Rig) -> Self {

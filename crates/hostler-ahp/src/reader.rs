@@ -1,0 +1,182 @@
+//! What a client says on a ready connection, in the order in which it arrives.
+
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt as _};
+use hostler_engine::Subscriber;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::connection::{Context, Waiting};
+use crate::decode;
+use crate::encode::{self, Frame};
+use crate::files::ClientFiles;
+use crate::lane::Lane;
+use crate::methods::{self, Command};
+use crate::protocol::{self, ChannelKind};
+use crate::reverse::Reverse;
+use crate::rpc::{self, Incoming, RequestId, RpcError};
+
+/// How many subscriptions of one client may wait for chats that are not there yet.
+const MAX_EARLY: usize = 16;
+
+/// How many plans one client may ask for at a time.
+const MAX_PLANS: usize = 4;
+
+/// Reads one client.
+pub(crate) struct Reader {
+    context: Context,
+    subscriber: Subscriber,
+    client_id: String,
+    waiting: Waiting,
+    replies: mpsc::Sender<Frame>,
+    reverse: Reverse,
+    lane: Lane,
+    /// For subscriptions that wait for a chat to begin.
+    early: Arc<Semaphore>,
+    /// For plans, which carry what they are about.
+    plans: Arc<Semaphore>,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        context: Context,
+        subscriber: Subscriber,
+        client_id: String,
+        waiting: Waiting,
+        replies: mpsc::Sender<Frame>,
+        reverse: Reverse,
+    ) -> Self {
+        let lane = Lane::new(context.engine.clone(), context.tasks.clone(), ClientFiles(reverse.clone()));
+        let (early, plans) = (Arc::new(Semaphore::new(MAX_EARLY)), Arc::new(Semaphore::new(MAX_PLANS)));
+        Self { context, subscriber, client_id, waiting, replies, reverse, lane, early, plans }
+    }
+
+    pub(crate) async fn run(self, mut inbound: impl Stream<Item = String> + Send + Unpin) {
+        while let Some(text) = inbound.next().await {
+            let size = text.len();
+            let message = rpc::parse(&text);
+            // It can be large, and what follows can take long.
+            drop(text);
+            let going_on = match message {
+                Ok(Incoming::Request { id, method, params }) => self.request(id, &method, params).await,
+                Ok(Incoming::Notification { method, params }) => {
+                    self.notification(&method, params, size).await;
+                    true
+                }
+                Ok(Incoming::Answer { id, result }) => {
+                    self.reverse.answered(&id, result);
+                    true
+                }
+                Err((id, error)) => self.reply(encode::answer(&id, Err(error))).await,
+            };
+            if !going_on {
+                return;
+            }
+        }
+    }
+
+    /// `false` if the writer is gone.
+    async fn reply(&self, frame: Frame) -> bool {
+        self.replies.send(frame).await.is_ok()
+    }
+
+    /// Answers when the work is done, which is finished even if the client leaves.
+    fn later(&self, id: RequestId, work: impl Future<Output = Result<Value, RpcError>> + Send + 'static) -> bool {
+        let replies = self.replies.clone();
+        self.context.tasks.spawn(async move {
+            let result = work.await;
+            // The client may have left.
+            let _ = replies.send(encode::answer(&id, result)).await;
+        });
+        true
+    }
+
+    async fn request(&self, id: RequestId, method: &str, params: Value) -> bool {
+        let engine = self.context.engine.clone();
+        match methods::command(&engine, &self.client_id, method, params) {
+            Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
+            Command::Subscribe(channel) => self.subscribe(id, &channel).await,
+            Command::Read(params) => self.later(id, async move { methods::read(&engine, params).await }),
+            Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
+            Command::StopWork(work) => self.later(id, async move {
+                let stopped = engine.stop_background_work(&work.channel, &work.id).await;
+                stopped.map(|()| Value::Null).map_err(RpcError::from)
+            }),
+            Command::WorkOutput(work) => self.later(id, async move {
+                let end = engine.background_output(&work.channel, &work.id).await?;
+                Ok(json!({ "output": end.output, "truncated": end.truncated }))
+            }),
+            Command::Dispose(session) => self.later(id, async move {
+                let disposed = engine.dispose_session(&session).await;
+                disposed.map(|()| Value::Null).map_err(RpcError::from)
+            }),
+            Command::Plan(params) => match Arc::clone(&self.plans).try_acquire_owned() {
+                Ok(place) => {
+                    let files = ClientFiles(self.reverse.clone());
+                    self.later(id, async move {
+                        let planned = methods::plan_attachments(&engine, params, &files).await;
+                        drop(place);
+                        planned
+                    })
+                }
+                Err(_) => self.reply(encode::answer(&id, Err(methods::too_many_plans()))).await,
+            },
+        }
+    }
+
+    async fn subscribe(&self, id: RequestId, channel: &str) -> bool {
+        let token = self.waiting.add(id);
+        // What is not there yet is waited for; what the client says next is not.
+        if self.context.engine.may_begin(channel)
+            && let Ok(place) = Arc::clone(&self.early).try_acquire_owned()
+        {
+            let (engine, subscriber, channel) =
+                (self.context.engine.clone(), self.subscriber.clone(), channel.to_owned());
+            let (waiting, replies) = (self.waiting.clone(), self.replies.clone());
+            self.context.tasks.spawn(async move {
+                let result = engine.subscribe_soon(&channel, &subscriber, token).await;
+                drop(place);
+                if let Err(error) = result
+                    && let Some(id) = waiting.take(token)
+                {
+                    // The client may have left.
+                    let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
+                }
+            });
+            return true;
+        }
+        let result = self.context.engine.subscribe(channel, &self.subscriber, token).await;
+        match result {
+            // The answer is the snapshot, which is in the queue already.
+            Ok(()) => true,
+            Err(error) => match self.waiting.take(token) {
+                Some(id) => self.reply(encode::answer(&id, Err(error.into()))).await,
+                None => true,
+            },
+        }
+    }
+
+    async fn notification(&self, method: &str, params: Value, size: usize) {
+        match method {
+            "unsubscribe" => {
+                if let Some(channel) = params.get("channel").and_then(Value::as_str) {
+                    self.context.engine.unsubscribe(channel, self.subscriber.id());
+                }
+            }
+            "dispatchAction" => self.dispatch(params, size).await,
+            _ => tracing::debug!(method, "an unknown notification was ignored"),
+        }
+    }
+
+    async fn dispatch(&self, params: Value, size: usize) {
+        let Some((mut dispatch, name)) = decode::dispatch(params, &self.client_id) else {
+            tracing::warn!("a dispatch without channel, number or action was dropped");
+            return;
+        };
+        dispatch.from = Some(self.subscriber.clone());
+        let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
+        let refused = protocol::check(kind, &name, &dispatch).err();
+        self.lane.take(dispatch, refused, size).await;
+    }
+}

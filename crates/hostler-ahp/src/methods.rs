@@ -9,9 +9,9 @@ use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hostler_engine::{AuditRow, CreateSession, Engine, EngineError};
+use hostler_engine::{AuditRow, CreateSession, Engine, EngineError, Images};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::decode;
 use crate::files::ClientFiles;
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Read(ResourceReadParams),
     /// Read a page of a session's audit log.
     Audit(AuditParams),
+    /// Take pictures out of a conversation; its agent is closed for that.
+    DropImages(DropParams),
     /// Say what would become of attachments, which are looked at for that.
     Plan(PlanParams),
 }
@@ -50,6 +52,20 @@ pub(crate) struct AuditParams {
     #[serde(default)]
     after: i64,
     limit: Option<usize>,
+}
+
+/// `hostler/dropImages`, which is no method of AHP: a conversation goes on without pictures.
+#[derive(serde::Deserialize)]
+pub(crate) struct DropParams {
+    channel: String,
+    which: Which,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Which {
+    Last,
+    All,
 }
 
 /// `hostler/planAttachments`, which is no method of AHP: what would become of attachments if a message brought them to a
@@ -138,6 +154,11 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Err(error) => Err(error),
         },
         "createChat" => create_chat(engine, params),
+        // AHP has no word for forgetting.
+        "hostler/dropImages" => match decode::params::<DropParams>(params) {
+            Ok(params) => return Command::DropImages(params),
+            Err(error) => Err(error),
+        },
         // AHP has no word for looking before sending.
         "hostler/planAttachments" => match decode::params::<PlanParams>(params) {
             Ok(params) => return Command::Plan(params),
@@ -223,6 +244,16 @@ pub(crate) async fn read(engine: &Engine, params: ResourceReadParams) -> Result<
         },
     };
     value(&ResourceReadResult { data, encoding, content_type })
+}
+
+/// Takes pictures out of a conversation.
+pub(crate) async fn drop_images(engine: &Engine, params: DropParams) -> Result<Value, RpcError> {
+    let which = match params.which {
+        Which::Last => Images::Last,
+        Which::All => Images::All,
+    };
+    let dropped = engine.drop_images(&params.channel, which).await?;
+    Ok(json!({ "dropped": dropped }))
 }
 
 /// Says what would become of attachments.

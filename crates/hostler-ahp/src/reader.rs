@@ -111,6 +111,7 @@ impl Reader {
                 let disposed = engine.dispose_session(&session).await;
                 disposed.map(|()| Value::Null).map_err(RpcError::from)
             }),
+            Command::DropImages(params) => self.later(id, async move { methods::drop_images(&engine, params).await }),
             Command::Plan(params) => match Arc::clone(&self.plans).try_acquire_owned() {
                 Ok(place) => {
                     let files = ClientFiles(self.reverse.clone());

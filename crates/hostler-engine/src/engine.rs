@@ -7,7 +7,7 @@ use std::time::Duration;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{MessageAttachment, RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
 use hostler_attachments::Limits;
-use hostler_driver::{Clock, Driver};
+use hostler_driver::{Clock, Driver, Images};
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
 use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
@@ -384,6 +384,19 @@ impl Engine {
         let (reply, output) = oneshot::channel();
         handle.send(Input::WorkOutput(id.to_owned(), reply)).await?;
         output.await.map_err(|_| EngineError::Stopping)?
+    }
+
+    /// Takes pictures out of a conversation, so that it can go on without them. Says how many there were.
+    ///
+    /// # Errors
+    /// If there is no such session, if its agent works, or if the agent's record cannot be changed.
+    pub async fn drop_images(&self, channel: &str, which: Images) -> Result<usize, EngineError> {
+        let not_found = || EngineError::ChannelNotFound(channel.to_owned());
+        let session = uri::session_of(channel).ok_or_else(not_found)?;
+        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let (reply, dropped) = oneshot::channel();
+        handle.send(Input::DropImages(which, reply)).await?;
+        dropped.await.map_err(|_| EngineError::Stopping)?
     }
 
     /// Hands a client's wish to the session's actor. The answer is an envelope. Unknown channels are ignored.

@@ -44,7 +44,7 @@ pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEU
 pub use error::EngineError;
 pub use fleet::{Caps, FleetConfig, FleetStatus};
 pub use hostler_attachments::Limits as AttachmentLimits;
-pub use hostler_driver::Clock;
+pub use hostler_driver::{Clock, Images};
 pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
 pub use hub::{Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};

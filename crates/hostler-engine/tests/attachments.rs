@@ -7,6 +7,10 @@ mod common;
 mod bench;
 #[path = "attachments/delivery.rs"]
 mod delivery;
+#[path = "attachments/drafts.rs"]
+mod drafts;
+#[path = "attachments/dropping.rs"]
+mod dropping;
 #[path = "attachments/history.rs"]
 mod history;
 #[path = "attachments/places.rs"]

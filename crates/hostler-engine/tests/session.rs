@@ -126,7 +126,7 @@ async fn bad_starts_are_refused_with_a_reason() {
     action.queued_message_id = None;
     let attachment = serde_json::json!({"type": "simple", "label": "x"});
     action.message.attachments = Some(vec![serde_json::from_value(attachment).unwrap()]);
-    bad.push((action, "this host does not take attachments"));
+    bad.push((action, "nobody has looked at what is attached"));
     for (action, reason) in bad {
         rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnStarted(action))).await;
         listener.until(&format!("chat/turnStarted rejected: {reason}")).await;

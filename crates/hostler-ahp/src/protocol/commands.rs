@@ -93,6 +93,7 @@ commands! {
     // Ours: what AHP has no word for.
     "hostler/audit" "session" "after?, limit?" => "items, next?" [-32001] Offered;
     "hostler/backgroundOutput" "chat" "id" => "output, truncated" [-32001, -32602] Offered;
+    "hostler/dropImages" "chat" "which: last or all" => "dropped" [-32001, -32602] Offered;
     "hostler/planAttachments" "chat" "attachments" => "ok, reason?, files" [-32001, -32602, -32603] Offered;
     "hostler/stopBackgroundWork" "chat" "id" => "null" [-32001, -32602] Offered;
 }

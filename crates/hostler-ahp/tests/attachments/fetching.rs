@@ -124,7 +124,7 @@ async fn a_plan_reads_the_same_files_and_keeps_nothing() {
     let files = plan["files"].as_array().unwrap();
     let refused: Vec<_> = files.iter().filter(|file| file["decision"] == "refuse").collect();
     assert_eq!(refused.len(), 1, "{plan}");
-    assert_eq!((&refused[0]["label"], &refused[0]["code"]), (&json!("b.bin"), &json!("attachment_type_unsupported")));
+    assert_eq!((&refused[0]["label"], &refused[0]["code"]), (&json!("b.bin"), &json!("attachment_corrupt")));
     assert!(refused[0]["sentence"].is_string());
     let wrong = json!({ "channel": "ahp-chat://default/nope", "attachments": [] });
     assert_eq!(raw.code("hostler/planAttachments", wrong).await, -32001);

@@ -69,6 +69,7 @@ async fn nothing_that_a_client_attached_comes_back_to_it_not_even_when_it_is_ref
     assert!(reason.contains("does not know this kind") && reason.contains("attachment_type_unsupported"), "{reason}");
     // One that the surface itself refuses, and one that is accepted.
     raw.dispatch(crate::bench::SESSION, turn("t1", "look", &[embedded("a.txt", secret.as_bytes())])).await;
+    assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_some());
     raw.dispatch(&chat(), turn("t1", "look", &[embedded("a.txt", secret.as_bytes())])).await;
     assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_none());
     let heard = serde_json::to_string(&raw.heard).unwrap();

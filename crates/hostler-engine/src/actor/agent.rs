@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, DriverEvent, OpenError, Opened, Prompt, RequestId, StderrTail,
+    Answer, CloseMode, Connection, ConnectionError, DriverEvent, DropError, OpenError, Opened, Prompt, RequestId,
+    StderrTail,
 };
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -39,6 +40,8 @@ pub(crate) enum AgentNews {
     Answered { result: Result<(), ConnectionError> },
     /// A permission mode was taken, or was not.
     ModeTaken { attempt: u64, word: &'static str, result: Result<(), ConnectionError> },
+    /// Pictures were taken out of the conversation, or were not.
+    ImagesDropped { result: Result<usize, DropError> },
     /// The tree is empty.
     Closed { attempt: u64 },
 }
@@ -252,7 +255,9 @@ impl Actor {
                     self.agent.state = AgentState::None;
                     self.nothing_beside().await;
                     self.steer_unknown().await;
-                    self.drive(TurnInput::Closed).await;
+                    if !self.record_is_due() {
+                        self.drive(TurnInput::Closed).await;
+                    }
                 }
             }
             AgentNews::Loaded { attempt, loaded } => match attempt == self.agent.attempt {
@@ -274,6 +279,7 @@ impl Actor {
                     tracing::debug!(%error, "an answer came too late");
                 }
             }
+            AgentNews::ImagesDropped { result } => self.images_dropped(result).await,
             AgentNews::ModeTaken { attempt, word, result } => self.mode_taken(attempt, word, result).await,
             AgentNews::InterruptExpired { attempt, interrupt } => {
                 if (attempt, interrupt) == (self.agent.attempt, self.agent.interrupts) {

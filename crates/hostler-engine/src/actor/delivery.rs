@@ -25,7 +25,7 @@ impl Actor {
         if !has_blocks(message) {
             return self.write_prompt(Prompt::new(message.text.clone()));
         }
-        let fits = still_fits(message, history(&self.session.chat), &self.host.attachments);
+        let fits = still_fits(message, history(&self.session.session, &self.session.chat), &self.host.attachments);
         let (blocks, text) = (blocks_of(message), message.text.clone());
         let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
         self.unsent = true;

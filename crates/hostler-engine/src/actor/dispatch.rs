@@ -6,7 +6,7 @@ use ahp_types::StateAction;
 use ahp_types::actions::{
     ChatTurnCancelledAction, ChatTurnStartedAction, PartialChatSummary, SessionChatUpdatedAction,
 };
-use hostler_store::{Durability, Entry};
+use hostler_store::{Batch, Durability, Entry};
 
 use super::Actor;
 use super::change::Change;
@@ -167,7 +167,13 @@ impl Actor {
         let channel: Arc<str> = dispatch.channel.as_str().into();
         let entry = Entry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
         let batch = self.batch(Durability::Durable).entry(entry.with_origin(Some(dispatch.origin())));
-        let batch = batch.blobs(dispatch.contents.blobs());
+        let mut blobs = dispatch.contents.blobs().peekable();
+        // A provisional session is memory only, but contents are read from the store. What is never sent is collected.
+        if !self.session.stored && blobs.peek().is_some() {
+            let kept = Batch::new(Some(Arc::clone(&self.session.uri)), Durability::Durable).blobs(blobs.by_ref());
+            self.host.store.sequencer().commit(kept).await.map_err(|error| error.to_string())?;
+        }
+        let batch = batch.blobs(blobs);
         self.host.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
         self.session.apply(&channel, &dispatch.action);
         if let StateAction::SessionActiveClientSet(action) = &dispatch.action {

@@ -16,6 +16,7 @@ mod events;
 mod mode;
 mod opening;
 mod output;
+mod pictures;
 mod policy;
 mod queue;
 mod rest;
@@ -34,7 +35,7 @@ use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
-use hostler_driver::{BackgroundTask, DriverEvent, RequestId};
+use hostler_driver::{BackgroundTask, DriverEvent, Images, RequestId};
 use hostler_rules::Mode;
 use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -44,6 +45,7 @@ use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
 pub use self::output::BackgroundOutput;
+use self::pictures::{Dropped, Dropping};
 use self::rest::{Rest, RestOver};
 use self::stopping::StopQuestion;
 use self::workers::Workers;
@@ -105,6 +107,8 @@ pub(crate) enum Input {
     StopWork(String, oneshot::Sender<Stopped>),
     /// Somebody wants to see what a piece of background work has written.
     WorkOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
+    /// Somebody wants pictures out of the conversation.
+    DropImages(Images, oneshot::Sender<Dropped>),
     /// Forget the session.
     Dispose(oneshot::Sender<Disposed>),
     /// The host is going down.
@@ -188,6 +192,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         stop_question: None,
         handed: None,
         loading: None,
+        dropping: None,
         readings: 0,
         unsent: false,
         changing: VecDeque::new(),
@@ -284,6 +289,8 @@ pub(super) struct Actor {
     /// Contents of the steering message are being read back, by the number of the reading.
     loading: Option<u64>,
     readings: u64,
+    /// Pictures that are on their way out of the conversation.
+    dropping: Option<Dropping>,
     /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.
     unsent: bool,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
@@ -334,6 +341,7 @@ impl Actor {
             Input::RetryWorkers => self.retry_workers().await,
             Input::StopWork(id, reply) => self.stop_work(id, reply),
             Input::WorkOutput(id, reply) => self.work_output(&id, reply),
+            Input::DropImages(which, reply) => self.drop_images(which, reply).await,
             Input::Dispose(reply) => {
                 self.stop().await;
                 let _ = reply.send(self.forget().await);

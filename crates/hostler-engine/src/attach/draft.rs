@@ -7,6 +7,7 @@ use hostler_attachments::{Code, Limits, Refusal, Title};
 use hostler_store::Blob;
 
 use super::blocks::uri;
+use super::resolve::said_briefly;
 use super::{label, meta_mut, say};
 use crate::transcript::CONTENT_SCHEME;
 
@@ -18,13 +19,20 @@ pub(super) fn rewrite(message: &mut Message, limits: &Limits) -> Result<Vec<Blob
     let (mut blobs, mut refusals, mut total) = (Vec::new(), Vec::new(), 0);
     say(&mut message.meta, None);
     for attachment in message.attachments.iter_mut().flatten() {
-        let name = Title::new(label(attachment));
+        let (name, mut data) = (Title::new(label(attachment)), String::new());
         if let Some(meta) = meta_mut(attachment) {
             say(meta, None);
         }
+        if let MessageAttachment::EmbeddedResource(embedded) = attachment {
+            data = std::mem::take(&mut embedded.data);
+        }
+        if let Err((code, sentence)) = said_briefly(attachment) {
+            refusals.push(Refusal { code, name, sentence });
+            continue;
+        }
         let MessageAttachment::EmbeddedResource(embedded) = attachment else { continue };
         let refuse = |code, sentence: &str| Refusal { code, name: name.clone(), sentence: sentence.to_owned() };
-        let Ok(data) = STANDARD.decode(&embedded.data) else {
+        let Ok(data) = STANDARD.decode(data) else {
             refusals.push(refuse(Code::Corrupt, "its contents are not proper base64"));
             continue;
         };

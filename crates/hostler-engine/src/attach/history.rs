@@ -1,27 +1,77 @@
 //! What a conversation carries already: every further request to the provider carries it again.
 
 use ahp_types::StringOrMarkdown;
-use ahp_types::state::{ChatState, Message, ResponsePart, Turn};
+use ahp_types::actions::SessionMetaChangedAction;
+use ahp_types::state::{ChatState, Message, ResponsePart, SessionState, Turn};
 use hostler_attachments::{Code, History, Limits};
+use hostler_driver::Images;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use super::HOSTLER;
 use super::blocks::{NamedBlock, blocks_of};
 use crate::transcript::{COMPACTED, Failure};
 
+/// The key below `hostler` in the session's `_meta` that says which pictures were taken out of the conversation.
+const DROPPED: &str = "droppedImages";
+
+/// How many such notes are kept.
+const MAX_DROPPED: usize = 64;
+
+/// Pictures were taken out of the conversation: those of the last message up to a turn that had any, or all up to it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Note {
+    through: String,
+    all: bool,
+}
+
+fn notes(session: &SessionState) -> Vec<Note> {
+    let noted = session.meta.as_ref().and_then(|meta| meta.get(HOSTLER)).and_then(|hostler| hostler.get(DROPPED));
+    noted.and_then(|noted| Vec::deserialize(noted).ok()).unwrap_or_default()
+}
+
+/// The session's `_meta` after pictures were taken out of its conversation.
+pub(crate) fn pictures_dropped(session: &SessionState, chat: &ChatState, which: Images) -> SessionMetaChangedAction {
+    let all = which == Images::All;
+    let mut noted = if all { Vec::new() } else { notes(session) };
+    noted.extend(chat.turns.last().map(|turn| Note { through: turn.id.clone(), all }));
+    noted.drain(..noted.len().saturating_sub(MAX_DROPPED));
+    let mut meta = session.meta.clone().unwrap_or_default();
+    let mut hostler = meta.get(HOSTLER).and_then(Value::as_object).cloned().unwrap_or_default();
+    hostler.insert(DROPPED.to_owned(), json!(noted));
+    meta.insert(HOSTLER.to_owned(), hostler.into());
+    SessionMetaChangedAction { meta: Some(meta) }
+}
+
 /// The pictures and bytes of a chat's ended turns, as far as the agent still sends them.
-pub(crate) fn history(chat: &ChatState) -> History {
-    let kept = chat.turns.iter().rev().take_while(|turn| !was_compacted(turn));
-    kept.filter(|turn| !was_held_back(turn)).map(|turn| weight(&turn.message)).fold(History::default(), sum)
+pub(crate) fn history(session: &SessionState, chat: &ChatState) -> History {
+    let notes = notes(session);
+    let mut kept: Vec<Weight> = Vec::new();
+    for turn in &chat.turns {
+        if was_compacted(turn) {
+            kept.clear();
+        } else if !was_held_back(turn) {
+            kept.push(weight(&turn.message));
+        }
+        for note in notes.iter().filter(|note| note.through == turn.id) {
+            let pictures = kept.iter_mut().rev().filter(|weight| weight.images > 0);
+            for weight in pictures.take(if note.all { usize::MAX } else { 1 }) {
+                (weight.images, weight.image_bytes) = (0, 0);
+            }
+        }
+    }
+    kept.iter().fold(History::default(), add)
 }
 
 /// The same with what the running turn brings: what is accepted now comes after it.
-pub(crate) fn history_with_running_turn(chat: &ChatState) -> History {
-    let running = chat.active_turn.as_ref().map(|turn| weight(&turn.message));
-    sum(history(chat), running.unwrap_or_default())
+pub(crate) fn history_with_running_turn(session: &SessionState, chat: &ChatState) -> History {
+    let before = history(session, chat);
+    chat.active_turn.as_ref().map_or(before, |turn| add(before, &weight(&turn.message)))
 }
 
 /// Whether a message can still be sent behind what the conversation carries.
 pub(crate) fn still_fits(message: &Message, history: History, limits: &Limits) -> Result<(), Failure> {
-    let whole = sum(history, weight(message));
+    let whole = add(history, &weight(message));
     if whole.images <= limits.images && whole.bytes <= limits.request_bytes {
         return Ok(());
     }
@@ -36,23 +86,31 @@ pub(crate) fn still_fits(message: &Message, history: History, limits: &Limits) -
     })
 }
 
-fn sum(a: History, b: History) -> History {
-    History { images: a.images + b.images, bytes: a.bytes + b.bytes }
+/// What a message's blocks add to a request.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weight {
+    images: usize,
+    image_bytes: usize,
+    other_bytes: usize,
 }
 
-/// What a message's blocks add to a request.
-fn weight(message: &Message) -> History {
-    let blocks = blocks_of(message);
-    blocks
-        .iter()
-        .map(|block| match block {
-            NamedBlock::Image { bytes, .. } => History { images: 1, bytes: base64_length(*bytes) },
-            NamedBlock::Pdf { bytes, .. } => History { images: 0, bytes: base64_length(*bytes) },
-            NamedBlock::Text { bytes, .. } | NamedBlock::References { bytes, .. } => {
-                History { images: 0, bytes: *bytes }
+fn add(history: History, weight: &Weight) -> History {
+    History { images: history.images + weight.images, bytes: history.bytes + weight.image_bytes + weight.other_bytes }
+}
+
+fn weight(message: &Message) -> Weight {
+    let mut weight = Weight::default();
+    for block in blocks_of(message) {
+        match block {
+            NamedBlock::Image { bytes, .. } => {
+                weight.images += 1;
+                weight.image_bytes += base64_length(bytes);
             }
-        })
-        .fold(History::default(), sum)
+            NamedBlock::Pdf { bytes, .. } => weight.other_bytes += base64_length(bytes),
+            NamedBlock::Text { bytes, .. } | NamedBlock::References { bytes, .. } => weight.other_bytes += bytes,
+        }
+    }
+    weight
 }
 
 fn base64_length(bytes: usize) -> usize {

@@ -29,7 +29,7 @@ pub(crate) use self::blocks::{blocks_of, has_blocks, load};
 pub use self::contents::Contents;
 pub use self::fetch::{Fetch, FetchError, NoFetch};
 use self::history::history_with_running_turn;
-pub(crate) use self::history::{history, still_fits};
+pub(crate) use self::history::{history, pictures_dropped, still_fits};
 pub use self::summary::PlanSummary;
 
 /// The key of what this host says about a message, an attachment or a session in its `_meta`.

@@ -157,7 +157,7 @@ impl Host {
         let stopping = || Refused::whole(Code::TransportFailed, "the host is stopping".to_owned());
         let _place = self.planning.acquire().await.map_err(|_| stopping())?;
         let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
-        let history = history_with_running_turn(&view.chat);
+        let history = history_with_running_turn(&view.session, &view.chat);
         let work = move || {
             let plan = plan(items, &limits, history);
             let too_long = plan.as_ref().ok().and_then(|plan| too_long(&*driver?, text, plan));

@@ -12,6 +12,9 @@ use super::{Fetch, View, chat, label};
 use crate::host::Host;
 use crate::transcript::CONTENT_SCHEME;
 
+/// The longest attachment, contents aside, in bytes of JSON.
+const MAX_SAID: usize = 256 * 1024;
+
 /// An attachment whose contents are known.
 pub(super) struct Resolved {
     pub(super) item: Item,
@@ -57,6 +60,7 @@ impl Resolver<'_> {
             MessageAttachment::Annotations(_) => unsupported("annotations cannot be attached on this host yet"),
             MessageAttachment::Unknown(_) => unsupported("this host does not know this kind of attachment"),
         };
+        let found = found.and_then(|found| said_briefly(attachment).map(|()| found));
         let found = found.and_then(|(source, echo)| self.take_room(&source).map(|()| (source, echo)));
         match found {
             Ok((source, echo)) => Ok(Resolved { item: Item { declared, ..Item::new(name, source) }, echo }),
@@ -135,6 +139,15 @@ impl Resolver<'_> {
             }
         }
     }
+}
+
+/// What stays in the state is bounded, contents aside.
+pub(super) fn said_briefly(attachment: &MessageAttachment) -> Result<(), Why> {
+    let said = serde_json::to_string(attachment).map_or(usize::MAX, |json| json.len());
+    if said <= MAX_SAID {
+        return Ok(());
+    }
+    Err((Code::TooLarge, format!("what is said about it has more than {MAX_SAID} bytes; attach it as a file")))
 }
 
 fn words(simple: &SimpleMessageAttachment) -> Source {

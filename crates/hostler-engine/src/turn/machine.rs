@@ -133,6 +133,12 @@ impl TurnMachine {
                 (TurnPhase::None, AgentPhase::Opening) if !self.starting => self.close(Effect::Close),
                 _ => Vec::new(),
             },
+            Input::Hold => {
+                if self.turn == TurnPhase::None && self.agent == AgentPhase::Absent && !self.starting {
+                    self.agent = AgentPhase::Closing;
+                }
+                Vec::new()
+            }
             Input::Closed => self.closed(),
             Input::Stop => self.stop(),
         }

@@ -146,6 +146,8 @@ pub enum Input<R> {
     Prepare,
     /// The agent is not needed: if it has no turn, close it.
     Retire,
+    /// There is no agent, and until [`Input::Closed`] none may be opened.
+    Hold,
     /// The tree is empty.
     Closed,
     /// No more turns: dispose or shutdown.

@@ -104,14 +104,21 @@ fn states() -> [(&'static str, Value); 3] {
 mod tests {
     use std::path::Path;
 
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn seeds() -> Vec<Vec<u8>> {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/frame");
+        let mut files: Vec<_> = std::fs::read_dir(seeds).unwrap().map(|seed| seed.unwrap().path()).collect();
+        files.sort();
+        files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
+    }
 
     /// So that a property that breaks is told by the ordinary tests too.
     #[test]
     fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
-        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/frame");
-        let seeds: Vec<Vec<u8>> =
-            std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
+        let seeds = seeds();
         for action in actions::ALL.iter().filter(|row| row.here == Here::Offered && row.by != By::Host) {
             let name = format!("\"{}\"", action.name);
             let found = seeds.iter().any(|seed| String::from_utf8_lossy(seed).contains(&name));
@@ -119,6 +126,49 @@ mod tests {
         }
         for seed in seeds {
             (0..=seed.len()).for_each(|length| frame(seed.get(..length).unwrap()));
+        }
+    }
+
+    /// Puts something else in the place of the value that is so far behind, counted in reading order.
+    fn replace(value: &mut Value, behind: &mut usize, other: &Value) {
+        if *behind == 0 {
+            *value = other.clone();
+        }
+        *behind = behind.wrapping_sub(1);
+        match value {
+            Value::Object(object) => object.values_mut().for_each(|value| replace(value, behind, other)),
+            Value::Array(items) => items.iter_mut().for_each(|value| replace(value, behind, other)),
+            _ => {}
+        }
+    }
+
+    fn other() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            ".{0,8}".prop_map(Value::from),
+            (0_usize..600).prop_map(|length| "x".repeat(length).into()),
+            Just(json!([])),
+            Just(json!({})),
+            Just(json!({"kind": "user", "type": "simple", "id": "t", "state": "draft"})),
+            Just(json!("2026-01-01T00:00:00Z")),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_seeds_hold_with_other_values_in_them(
+            at in any::<prop::sample::Index>(),
+            edits in prop::collection::vec((0_usize..24, other()), 1..4),
+        ) {
+            let seeds: Vec<Value> = seeds().iter().filter_map(|seed| serde_json::from_slice(seed).ok()).collect();
+            let mut seed = at.get(&seeds).clone();
+            for (mut behind, other) in edits {
+                replace(&mut seed, &mut behind, &other);
+            }
+            frame(seed.to_string().as_bytes());
         }
     }
 }

@@ -41,7 +41,8 @@ impl Default for Limits {
             total_bytes: 20 << 20,
             pixels: 64_000_000,
             edge: 1568,
-            image_bytes: 3_932_160,
+            // Claude Code encodes a larger picture anew, both builds, and makes an animation stand still.
+            image_bytes: 512_000,
             pdf_pages: 100,
             images: 100,
             request_bytes: 32_000_000,

@@ -1,0 +1,94 @@
+//! `hostler run --attach` with the real binary and the real agent: what the model is shown, and what is kept of it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use common::upstream::ScriptedServer;
+use common::{Home, finish, text};
+use serde_json::Value;
+
+const PICTURE: &[u8] = include_bytes!("data/picture.gif");
+const WORDS: &str = "the third file\n";
+
+/// A PDF document with one empty page.
+fn paper() -> Vec<u8> {
+    let objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 72 72] >>",
+    ];
+    let mut file = "%PDF-1.4\n".to_owned();
+    let mut table = "xref\n0 4\n0000000000 65535 f \n".to_owned();
+    for (number, object) in (1..).zip(objects) {
+        table.push_str(&format!("{:010} 00000 n \n", file.len()));
+        file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
+    }
+    let place = file.len();
+    file.push_str(&format!("{table}trailer\n<< /Size 4 /Root 1 0 R >>\nstartxref\n{place}\n%%EOF\n"));
+    file.into_bytes()
+}
+
+/// What the user's messages hold beside words of agents: the question, and what was attached to it.
+fn shown(request: &Value) -> Vec<(String, String)> {
+    let messages = request["messages"].as_array().unwrap();
+    let blocks = messages.iter().filter_map(|message| message["content"].as_array()).flatten();
+    let shown = blocks.filter_map(|block| match block["type"].as_str().unwrap() {
+        "text" if block["text"].as_str().unwrap().contains("!say") => Some(("question".to_owned(), String::new())),
+        kind @ ("image" | "document") => {
+            let source = &block["source"];
+            let data = source["data"].as_str().unwrap().to_owned();
+            Some((format!("{kind} {}", source["media_type"].as_str().unwrap()), data))
+        }
+        _ => None,
+    });
+    shown.collect()
+}
+
+async fn a_message_with_three_files(build: &str) {
+    let (home, upstream) = (Home::new(), ScriptedServer::start().await);
+    let files = [("picture.gif", PICTURE.to_vec()), ("paper.pdf", paper()), ("notes.txt", WORDS.into())];
+    for (name, contents) in &files {
+        std::fs::write(home.work().join(name), contents).unwrap();
+    }
+    let hostler = |args: &[&str]| {
+        let mut command = home.hostler(args);
+        command.env("HOSTLER_CLAUDE", build).env("HOSTLER_UPSTREAM", "anthropic");
+        command.env("HOSTLER_UPSTREAM_URL", &upstream.url).env("HOSTLER_UPSTREAM_KEY", "sk-ours");
+        finish(command)
+    };
+    let attached = files.iter().flat_map(|(name, _)| ["--attach", name]);
+    let args: Vec<_> = ["run", "!say seen"].into_iter().chain(attached).collect();
+    let output = hostler(&args).await;
+    assert_eq!(text(&output.stdout), "seen", "{build}: {}", text(&output.stderr));
+    assert!(output.status.success());
+
+    let asked: Vec<_> = upstream.requests().iter().map(|request| shown(&request.body)).collect();
+    let asked = asked.iter().find(|shown| shown.iter().any(|(kind, _)| kind == "question")).unwrap();
+    let expected = [
+        ("question".to_owned(), String::new()),
+        ("image image/gif".to_owned(), STANDARD.encode(PICTURE)),
+        ("document application/pdf".to_owned(), STANDARD.encode(paper())),
+        ("document text/plain".to_owned(), WORDS.to_owned()),
+    ];
+    assert_eq!(*asked, expected, "{build}");
+
+    let listed = hostler(&["sessions", "list", "--json"]).await;
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let session = listed[0]["resource"].as_str().unwrap();
+    let told = text(&hostler(&["sessions", "show", session]).await.stdout);
+    for line in ["+ picture.gif (image/gif", "+ paper.pdf (application/pdf, 1 page", "+ notes.txt (text/plain"] {
+        assert!(told.contains(line), "{build}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_files_reach_the_model_in_their_order_native() {
+    a_message_with_three_files("native").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_files_reach_the_model_in_their_order_js() {
+    a_message_with_three_files("js").await;
+}

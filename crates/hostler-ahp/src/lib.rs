@@ -18,6 +18,7 @@ mod memory;
 mod methods;
 mod protocol;
 mod reader;
+mod resources;
 mod reverse;
 mod rpc;
 mod server;

@@ -1,23 +1,20 @@
 //! The commands: what each request does.
 
 use ahp_types::commands::{
-    ContentEncoding, CreateChatParams, CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult,
-    ReconnectParams, ResolveSessionConfigParams, ResolveSessionConfigResult, ResourceReadParams, ResourceReadResult,
-    SubscribeParams,
+    CreateChatParams, CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult, ReconnectParams,
+    ResolveSessionConfigParams, ResolveSessionConfigResult, SubscribeParams,
 };
 use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hostler_engine::{AuditRow, CreateSession, Engine, EngineError, Images};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::decode;
 use crate::files::ClientFiles;
 use crate::protocol::commands;
 use crate::rpc::RpcError;
 use crate::version::{self, Version};
+use crate::{decode, resources};
 
 /// A command that the connection carries out, decoded.
 pub(crate) enum Command {
@@ -31,8 +28,8 @@ pub(crate) enum Command {
     StopWork(WorkParams),
     /// Show what a piece of background work has written.
     WorkOutput(WorkParams),
-    /// Read contents, which may be large.
-    Read(ResourceReadParams),
+    /// Do something with files.
+    Resource(resources::Request),
     /// Read a page of a session's audit log.
     Audit(AuditParams),
     /// Take pictures out of a conversation; its agent is closed for that.
@@ -145,8 +142,8 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Ok(params) => return Command::WorkOutput(params),
             Err(error) => Err(error),
         },
-        "resourceRead" => match decode::params::<ResourceReadParams>(params) {
-            Ok(params) => return Command::Read(params),
+        method if resources::METHODS.contains(&method) => match resources::Request::read(method, params) {
+            Ok(request) => return Command::Resource(request),
             Err(error) => Err(error),
         },
         "hostler/audit" => match decode::params::<AuditParams>(params) {
@@ -231,21 +228,6 @@ fn resolve_session_config(engine: &Engine, params: Value) -> Result<Value, RpcEr
     value(&ResolveSessionConfigResult { schema: config.schema, values: config.values })
 }
 
-/// Reads contents that this host's sessions name. Text is sent as text unless bytes are asked for; what is no text is
-/// sent as bytes whatever is asked for.
-pub(crate) async fn read(engine: &Engine, params: ResourceReadParams) -> Result<Value, RpcError> {
-    let content = engine.content(&params.uri).await?;
-    let content_type = Some(content.content_type);
-    let (data, encoding) = match params.encoding {
-        Some(ContentEncoding::Base64) => (STANDARD.encode(&content.body), ContentEncoding::Base64),
-        _ => match String::from_utf8(content.body) {
-            Ok(text) => (text, ContentEncoding::Utf8),
-            Err(bytes) => (STANDARD.encode(bytes.as_bytes()), ContentEncoding::Base64),
-        },
-    };
-    value(&ResourceReadResult { data, encoding, content_type })
-}
-
 /// Takes pictures out of a conversation.
 pub(crate) async fn drop_images(engine: &Engine, params: DropParams) -> Result<Value, RpcError> {
     let which = match params.which {
@@ -278,7 +260,7 @@ pub(crate) async fn audit(engine: &Engine, params: AuditParams) -> Result<Value,
     value(&AuditPage { items, next })
 }
 
-fn value(result: &impl Serialize) -> Result<Value, RpcError> {
+pub(crate) fn value(result: &impl Serialize) -> Result<Value, RpcError> {
     serde_json::to_value(result)
         .map_err(|error| RpcError::new(-32603, format!("the answer cannot be encoded: {error}")))
 }

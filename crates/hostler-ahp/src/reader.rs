@@ -14,6 +14,7 @@ use crate::files::ClientFiles;
 use crate::lane::Lane;
 use crate::methods::{self, Command};
 use crate::protocol::{self, ChannelKind};
+use crate::resources::Turns;
 use crate::reverse::Reverse;
 use crate::rpc::{self, Incoming, RequestId, RpcError};
 
@@ -36,6 +37,8 @@ pub(crate) struct Reader {
     early: Arc<Semaphore>,
     /// For plans, which carry what they are about.
     plans: Arc<Semaphore>,
+    /// For what is done with files.
+    turns: Turns,
 }
 
 impl Reader {
@@ -49,7 +52,7 @@ impl Reader {
     ) -> Self {
         let lane = Lane::new(context.engine.clone(), context.tasks.clone(), ClientFiles(reverse.clone()));
         let (early, plans) = (Arc::new(Semaphore::new(MAX_EARLY)), Arc::new(Semaphore::new(MAX_PLANS)));
-        Self { context, subscriber, client_id, waiting, replies, reverse, lane, early, plans }
+        Self { context, subscriber, client_id, waiting, replies, reverse, lane, early, plans, turns: Turns::default() }
     }
 
     pub(crate) async fn run(self, mut inbound: impl Stream<Item = String> + Send + Unpin) {
@@ -97,7 +100,13 @@ impl Reader {
         match methods::command(&engine, &self.client_id, method, params) {
             Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
             Command::Subscribe(channel) => self.subscribe(id, &channel).await,
-            Command::Read(params) => self.later(id, async move { methods::read(&engine, params).await }),
+            Command::Resource(request) => match self.turns.take(&request) {
+                Ok(turn) => {
+                    let client = self.client_id.clone();
+                    self.later(id, async move { turn.run(request.carry_out(&engine, &client)).await })
+                }
+                Err(error) => self.reply(encode::answer(&id, Err(error))).await,
+            },
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
             Command::StopWork(work) => self.later(id, async move {
                 let stopped = engine.stop_background_work(&work.channel, &work.id).await;

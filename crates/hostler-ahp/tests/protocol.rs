@@ -74,7 +74,6 @@ async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
     let mut raw = Raw::initialized(&rig).await;
     for method in [
         "fetchTurns",
-        "resourceWrite",
         "authenticate",
         "completions",
         "createTerminal",
@@ -390,8 +389,9 @@ async fn a_long_output_is_read_by_its_name_as_text_or_bytes() {
     let bytes = raw.call("resourceRead", json!({"uri": uri, "encoding": "base64"})).await.unwrap();
     assert_eq!(bytes["encoding"], "base64");
     assert_eq!(STANDARD.decode(bytes["data"].as_str().unwrap()).unwrap(), long.as_bytes());
-    for nothing in ["ahp-content:/0", "file:///etc/passwd", "", "../x"] {
-        assert_eq!(raw.code("resourceRead", json!({"uri": nothing})).await, -32008, "{nothing}");
+    for (nothing, code) in [("ahp-content:/0", -32008), ("file:///etc/passwd", -32009), ("", -32602), ("../x", -32602)]
+    {
+        assert_eq!(raw.code("resourceRead", json!({"uri": nothing})).await, code, "{nothing}");
     }
     assert_eq!(raw.code("resourceRead", json!({})).await, -32602);
     rig.engine.shutdown().await;

@@ -210,6 +210,7 @@ pub(crate) fn options(
         agent_env: settings.agent_env.clone(),
         allow_bypass: settings.allow_bypass,
         unattended: settings.unattended,
+        grants: settings.grants,
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),
         allowed_origins: settings.allowed_origins.clone(),

@@ -51,7 +51,7 @@ impl ClockExt for dyn Clock {
     }
 
     fn now_text(&self) -> String {
-        format!("{:.3}", timestamp(self.now()))
+        text(self.now())
     }
 
     fn timeout<F: Future + Send>(&self, limit: Duration, future: F) -> impl Future<Output = Option<F::Output>> + Send {
@@ -64,6 +64,11 @@ impl ClockExt for dyn Clock {
             }
         }
     }
+}
+
+/// A time as AHP writes it.
+pub(crate) fn text(time: SystemTime) -> String {
+    format!("{:.3}", timestamp(time))
 }
 
 fn timestamp(time: SystemTime) -> Timestamp {

@@ -23,6 +23,7 @@ use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
+use crate::resources::{GrantPolicy, Shelf};
 use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
 use crate::session::{Dispatch, Session};
@@ -55,6 +56,8 @@ pub struct EngineConfig {
     pub gateway: Arc<dyn ModelGateway>,
     /// Where sessions work that name no directory.
     pub default_directory: PathBuf,
+    /// What becomes of a client's request for files outside of the sessions' directories.
+    pub grants: GrantPolicy,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Duration,
     /// What becomes of background work when a turn is stopped, if a session does not say otherwise.
@@ -110,7 +113,7 @@ pub struct SessionConfig {
 /// The engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    host: Arc<Host>,
+    pub(crate) host: Arc<Host>,
 }
 
 impl Engine {
@@ -147,6 +150,7 @@ impl Engine {
             attachments: config.attachments,
             planning: Semaphore::new(PLANNING),
             tasks: TaskTracker::new(),
+            shelf: Shelf::new(&config.store.dir, &config.default_directory, config.grants),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
             agents: Mutex::default(),
@@ -208,6 +212,7 @@ impl Engine {
         if sessions.knows(&session_uri) {
             return Err(EngineError::SessionExists(session_uri.to_string()));
         }
+        host.shelf.places.put(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
         let handle = SessionHandle::spawn(host, Origin::Provisional(Box::new(session)));
         sessions.live.insert(session_uri, handle);
         Ok(())
@@ -284,6 +289,9 @@ impl Engine {
             return self.host.subscribe_root(subscriber.clone(), token).await;
         }
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
+        if channel.starts_with(uri::WATCH) {
+            return self.host.subscribe_watch(channel, subscriber.clone(), token).await;
+        }
         let session = uri::session_of(channel).ok_or_else(not_found)?;
         let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
         let (reply, answer) = oneshot::channel();
@@ -322,11 +330,13 @@ impl Engine {
     /// The subscriber no longer hears the channel.
     pub fn unsubscribe(&self, channel: &str, subscriber: SubscriberId) {
         self.host.hub.unsubscribe(channel, subscriber);
+        self.host.end_watches();
     }
 
     /// The subscriber is gone.
     pub fn forget_subscriber(&self, subscriber: SubscriberId) {
         self.host.hub.forget(subscriber);
+        self.host.end_watches();
     }
 
     /// A client connects under an identity that is kept, together with a memo for its surface. It is there until the
@@ -445,6 +455,7 @@ impl Engine {
     /// Sends a client's wish back as refused, to whoever hears the channel. Unknown channels are ignored.
     pub async fn reject(&self, dispatch: Dispatch, reason: String) {
         let known = dispatch.channel == uri::ROOT
+            || self.host.shelf.watches.knows(&dispatch.channel)
             || uri::session_of(&dispatch.channel).is_some_and(|session| self.host.sessions().knows(&session));
         if known {
             self.host.reject(dispatch, reason).await;

@@ -22,6 +22,7 @@ use crate::fleet::Fleet;
 use crate::hub::{Delivery, Hub, SnapshotAt, Subscriber};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
+use crate::resources::Shelf;
 use crate::root::Root;
 use crate::session::Dispatch;
 use crate::state::ChannelState;
@@ -63,6 +64,8 @@ pub(crate) struct Host {
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,
+    /// The files that clients may reach.
+    pub(crate) shelf: Shelf,
     pub(crate) root: Root,
     pub(crate) sessions: Mutex<Sessions>,
     pub(crate) agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
@@ -172,6 +175,7 @@ impl Host {
                     continue;
                 }
             };
+            self.shelf.places.put(&session, summary.working_directories.as_deref().unwrap_or_default());
             let interrupted = summary.status & SessionStatus::InProgress.bits() != 0;
             if stored.listed {
                 self.catalogue.put(&session, summary);

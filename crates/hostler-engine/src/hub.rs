@@ -234,6 +234,11 @@ impl Hub {
         });
     }
 
+    /// Whether anybody hears the channel.
+    pub(crate) fn is_heard(&self, channel: &str) -> bool {
+        self.lock().contains_key(channel)
+    }
+
     /// The channel is gone.
     pub(crate) fn close(&self, channel: &str) {
         self.lock().remove(channel);

@@ -23,6 +23,7 @@ mod permissions;
 mod port;
 mod preview;
 mod record;
+mod resources;
 mod restore;
 mod returning;
 mod root;
@@ -45,10 +46,15 @@ pub use error::EngineError;
 pub use fleet::{Caps, FleetConfig, FleetStatus};
 pub use hostler_attachments::Limits as AttachmentLimits;
 pub use hostler_driver::{Clock, Images};
+pub use hostler_files::{Access, EntryKind, FileError, FileKind, WriteMode};
 pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
 pub use hub::{Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
+pub use resources::{
+    Grant, GrantPolicy, MAX_CONTENTS, Resolved, ResourceContents, ResourceError, Resources, WatchResource,
+    WriteResource,
+};
 pub use returning::{Presence, Reconnected};
 pub use session::Dispatch;
 pub use state::{ChannelState, Outcome, Reduce, Refused};

@@ -135,7 +135,7 @@ impl Host {
     }
 
     async fn exists(self: &Arc<Self>, channel: &str) -> bool {
-        if channel == uri::ROOT {
+        if channel == uri::ROOT || self.shelf.watches.knows(channel) {
             return true;
         }
         let Some(session) = uri::session_of(channel) else { return false };

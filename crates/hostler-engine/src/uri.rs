@@ -9,6 +9,9 @@ pub const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 
 const CHAT_SCHEME: &str = "ahp-chat:";
 const DEFAULT_CHAT: &str = "ahp-chat://default/";
+/// How the channels of watches begin.
+pub(crate) const WATCH: &str = "ahp-resource-watch:/";
+
 const WORKER_CHAT: &str = "ahp-chat://subagent/";
 
 /// Whether a URI can name a session: it has a legal scheme that is none of the protocol's own.

@@ -146,6 +146,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         drivers: vec![driver],
         gateway: Arc::<FakeGateway>::clone(gateway),
         default_directory: dir.to_owned(),
+        grants: hostler_engine::GrantPolicy::default(),
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: hostler_engine::BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,

@@ -39,7 +39,7 @@ impl Files {
             }
             directory = match Handle::directory(&directory, name) {
                 // A link that leads nowhere, or a file.
-                Err(FileError::NotFound | FileError::Io(_)) => return Err(FileError::AlreadyExists),
+                Err(FileError::NotFound | FileError::Circle) => return Err(FileError::AlreadyExists),
                 opened => opened?,
             };
         }

@@ -42,6 +42,9 @@ pub enum FileError {
     /// Another file system begins within a tree.
     #[error("another file system is mounted within it")]
     Mounted,
+    /// Links lead in a circle.
+    #[error("its links lead in a circle")]
+    Circle,
     /// No file can have such a name.
     #[error("{0}")]
     Name(&'static str),
@@ -58,6 +61,7 @@ impl From<rustix::io::Errno> for FileError {
             Errno::NOENT | Errno::NOTDIR | Errno::INVAL => Self::NotFound,
             // What opening a socket is answered with.
             Errno::NXIO => Self::Special,
+            Errno::LOOP => Self::Circle,
             Errno::EXIST => Self::AlreadyExists,
             Errno::NOTEMPTY => Self::NotEmpty,
             Errno::ISDIR => Self::WrongKind,

@@ -193,7 +193,7 @@ fn what_cannot_be_written_says_why_and_stays() {
         ("one/sub/..", "new", "Name"),
         ("one/pipe", "new", "Special"),
         ("one/socket", "new", "Special"),
-        ("one/circle", "new", "Io FilesystemLoop"),
+        ("one/circle", "new", "Circle"),
         ("one/zero\0byte", "new", "NotFound"),
         ("one/file", &long, "TooLarge(64)"),
         ("shelf/file", "new", "Outside"),

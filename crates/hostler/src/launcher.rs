@@ -10,13 +10,13 @@ use futures::future::BoxFuture;
 use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver};
 use hostler_cli::{
-    AgentDiag, Durability, FleetOptions, GatewayOptions, HostDiagnostics, HostEnvironment, HostLauncher, HostOptions,
-    LaunchError, RunningHost,
+    AgentDiag, Durability, FleetOptions, GatewayOptions, GrantSetting, HostDiagnostics, HostEnvironment, HostLauncher,
+    HostOptions, LaunchError, RunningHost,
 };
 use hostler_driver::Installer;
 use hostler_engine::{
-    ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, MAX_QUEUE,
-    PermissionConfig, StoreOptions, SystemClock, Unattended,
+    ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, GrantPolicy,
+    MAX_QUEUE, PermissionConfig, StoreOptions, SystemClock, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -85,6 +85,11 @@ async fn launch(
         drivers: vec![Arc::new(driver)],
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
+        grants: match options.grants {
+            GrantSetting::Never => GrantPolicy::Never,
+            GrantSetting::Ask => GrantPolicy::Ask,
+            GrantSetting::Always => GrantPolicy::Always,
+        },
         interrupt_grace: options.fleet.interrupt_grace.unwrap_or(INTERRUPT_GRACE),
         background_on_stop: match options.fleet.background_on_stop {
             hostler_cli::BackgroundOnStop::Keep => BackgroundOnStop::Keep,

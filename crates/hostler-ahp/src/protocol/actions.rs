@@ -77,7 +77,6 @@ const DIRECTORIES: Here = Lacks("another first directory for a session, or direc
 const TERMINALS: Here = Lacks("terminals");
 const CHANGESETS: Here = Lacks("changesets");
 const ANNOTATIONS: Here = Lacks("annotations");
-const WATCHES: Here = Lacks("watches");
 const CANVASES: Here = Lacks("canvases");
 const AUTOMATIONS: Here = Lacks("automations");
 const CUSTOMIZATIONS: Here = Lacks("customizations");
@@ -187,7 +186,7 @@ actions! {
     TerminalCommandExecuted "terminal/commandExecuted" [Terminal] Host (0, 1, 0) TERMINALS, "";
     TerminalCommandFinished "terminal/commandFinished" [Terminal] Host (0, 1, 0) TERMINALS, "";
 
-    ResourceWatchChanged "resourceWatch/changed" [ResourceWatch] Host (0, 2, 0) WATCHES, "";
+    ResourceWatchChanged "resourceWatch/changed" [ResourceWatch] Host (0, 2, 0) Offered, "";
 
     CanvasStateChanged "canvas/stateChanged" [Canvas] Host (0, 10, 0) CANVASES, "";
 

@@ -53,7 +53,6 @@ macro_rules! commands {
 }
 
 const CHATS: Here = Lacks("several chats in a session");
-const FILES: Here = Lacks("changes of files for clients");
 const TERMINALS: Here = Lacks("terminals");
 const AUTOMATIONS: Here = Lacks("automations");
 
@@ -75,22 +74,25 @@ commands! {
     "authenticate" "root" "resource, token" => "" [-32601] Lacks("sign-ins: no agent here needs one");
     "createTerminal" "terminal" "claim, name?, cwd?, cols?, rows?" => "" [-32601] TERMINALS;
     "disposeTerminal" "terminal" "" => "" [-32601] TERMINALS;
-    "resourceRead" "root" "uri, encoding?" => "data, encoding, contentType?" [-32008] Offered;
-    "resourceWrite" "root" "uri, data, encoding" => "" [-32601] FILES;
-    "resourceList" "root" "uri" => "" [-32601] Lacks("directories for clients");
-    "resourceCopy" "root" "source, destination" => "" [-32601] FILES;
-    "resourceDelete" "root" "uri, recursive?" => "" [-32601] FILES;
-    "resourceMove" "root" "source, destination" => "" [-32601] FILES;
-    "resourceResolve" "root" "uri" => "" [-32601] Lacks("directories for clients");
-    "resourceMkdir" "root" "uri" => "" [-32601] FILES;
-    "resourceRequest" "root" "uri, read?, write?" => "" [-32601] FILES;
-    "createResourceWatch" "root" "uri, recursive?, excludes?, includes?" => "" [-32601] Lacks("watches");
+    "resourceRead" "root" "uri, encoding?" => "data, encoding, contentType?" [-32008, -32009, -32602] Offered;
+    "resourceWrite" "root" "uri, data, encoding, createOnly?, mode?, position?, ifMatch?" => "{}" [-32008, -32009, -32010, -32011, -32602] Offered;
+    "resourceList" "root" "uri" => "entries" [-32008, -32009, -32602] Offered;
+    "resourceCopy" "root" "source, destination, failIfExists?" => "{}" [-32008, -32009, -32010, -32602] Offered;
+    "resourceDelete" "root" "uri, recursive?" => "{}" [-32008, -32009, -32602] Offered;
+    "resourceMove" "root" "source, destination, failIfExists?" => "{}" [-32008, -32009, -32010, -32602] Offered;
+    "resourceResolve" "root" "uri, followSymlinks?" => "uri, type, size?, mtime?, ctime?, etag" [-32008, -32009, -32602] Offered;
+    "resourceMkdir" "root" "uri" => "{}" [-32009, -32010, -32602] Offered;
+    "resourceRequest" "root" "uri, read?, write?" => "{}" [-32008, -32009, -32602] Offered;
+    "createResourceWatch" "root" "uri, recursive?, excludes?, includes?" => "channel" [-32008, -32009, -32602] Offered;
     "invokeChangesetOperation" "changeset" "operationId, target?" => "" [-32601] Lacks("changesets");
     "listAutomationTriggerDefinitions" "automations" "" => "" [-32601] AUTOMATIONS;
     "runAutomation" "automations" "automation" => "" [-32601] AUTOMATIONS;
     "fetchAutomationRuns" "automations" "automation, cursor?" => "" [-32601] AUTOMATIONS;
 
     // Ours: what AHP has no word for.
+    "hostler/listGrants" "root" "" => "items" [] Offered;
+    "hostler/allowGrant" "root" "id" => "{}" [-32008] Offered;
+    "hostler/revokeGrant" "root" "id" => "{}" [-32008] Offered;
     "hostler/audit" "session" "after?, limit?" => "items, next?" [-32001] Offered;
     "hostler/backgroundOutput" "chat" "id" => "output, truncated" [-32001, -32602] Offered;
     "hostler/dropImages" "chat" "which: last or all" => "dropped" [-32001, -32602] Offered;

@@ -1,13 +1,15 @@
 //! An engine with a fake driver behind the AHP surface.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hostler_ahp::{ConnectionLimits, MemoryConnection, connect_in_memory};
 use hostler_driver::Endpoint;
 use hostler_engine::{
-    ABSENCE, BackgroundOnStop, Engine, EngineConfig, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions,
+    ABSENCE, BackgroundOnStop, Engine, EngineConfig, GrantPolicy, Lease, ModelGateway, ModelInfo, PermissionConfig,
+    StoreOptions,
 };
 use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
 use serde_json::{Value, json};
@@ -28,27 +30,40 @@ pub struct Rig {
     pub engine: Engine,
     pub starts: FakeStarts,
     pub dir: tempfile::TempDir,
+    work: tempfile::TempDir,
+    grants: GrantPolicy,
 }
 
 pub async fn rig() -> Rig {
-    host(tempfile::tempdir().unwrap()).await
+    rig_granting(GrantPolicy::default()).await
+}
+
+/// A host with its own way to treat requests for files.
+pub async fn rig_granting(grants: GrantPolicy) -> Rig {
+    host(tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), grants).await
 }
 
 impl Rig {
     /// Ends this host politely and starts another one on the same state directory.
     pub async fn restart(self) -> Self {
         self.engine.shutdown().await;
-        host(self.dir).await
+        host(self.dir, self.work, self.grants).await
+    }
+
+    /// Where sessions work that name no directory.
+    pub fn work(&self) -> &Path {
+        self.work.path()
     }
 }
 
-async fn host(dir: tempfile::TempDir) -> Rig {
+async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPolicy) -> Rig {
     let (driver, starts) = FakeDriver::new();
     let config = EngineConfig {
         store: StoreOptions::new(dir.path()),
         drivers: vec![driver],
         gateway: Arc::new(NoGateway),
-        default_directory: dir.path().to_owned(),
+        default_directory: work.path().to_owned(),
+        grants,
         interrupt_grace: Duration::from_secs(2),
         background_on_stop: BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,
@@ -58,7 +73,7 @@ async fn host(dir: tempfile::TempDir) -> Rig {
         fleet: hostler_engine::FleetConfig::default(),
         attachments: hostler_engine::AttachmentLimits::default(),
     };
-    Rig { engine: Engine::start(config).await.unwrap(), starts, dir }
+    Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }
 }
 
 /// A client that speaks raw JSON.
@@ -80,8 +95,13 @@ impl Raw {
     }
 
     pub async fn initialized(rig: &Rig) -> Self {
+        Self::speaking(rig, "1.0.0").await
+    }
+
+    /// A client of this version.
+    pub async fn speaking(rig: &Rig, version: &str) -> Self {
         let mut raw = Self::connect(rig);
-        let params = json!({"protocolVersions": ["1.0.0"], "clientId": "raw", "initialSubscriptions": ["ahp-root://"]});
+        let params = json!({"protocolVersions": [version], "clientId": "raw", "initialSubscriptions": ["ahp-root://"]});
         raw.call("initialize", params).await.unwrap();
         raw
     }

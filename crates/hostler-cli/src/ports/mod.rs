@@ -98,6 +98,8 @@ pub struct HostOptions {
     pub allow_bypass: bool,
     /// What becomes of requests for permissions and answers that nobody answers.
     pub unattended: Unattended,
+    /// What becomes of a client's request for files outside of the sessions' directories.
+    pub grants: GrantSetting,
     /// The permission mode of sessions that do not name one.
     pub permission_mode: Option<String>,
     /// Where clients start to look for folders.
@@ -106,6 +108,18 @@ pub struct HostOptions {
     pub allowed_origins: Vec<String>,
     /// `Host` headers that are accepted beside loopback.
     pub allowed_hosts: Vec<String>,
+}
+
+/// What becomes of a client's request for files outside of the sessions' directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GrantSetting {
+    /// It is refused.
+    #[default]
+    Never,
+    /// It waits until a person allows it.
+    Ask,
+    /// It is granted.
+    Always,
 }
 
 /// How long and how many agents are kept; what is absent is as usual.

@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::sections::{Sections, UpstreamSection};
 use super::{COUNT, Key, Kind, SECONDS, SIZE, SettingsError, TABLE, Value};
-use crate::ports::{LimitSettings, PriceSettings};
+use crate::ports::{GrantSetting, LimitSettings, PriceSettings};
 
 /// The table of what messages may carry.
 const ATTACHMENTS: &str = "attachments";
@@ -17,6 +17,7 @@ pub(crate) struct ConfigFile {
     pub(super) agent_env: Vec<(String, String)>,
     pub(super) upstreams: Vec<UpstreamSection>,
     pub(super) limits: LimitSettings,
+    pub(super) grants: GrantSetting,
     pub(super) prices: Vec<PriceSettings>,
     pub(super) warnings: Vec<String>,
 }
@@ -59,6 +60,7 @@ impl ConfigFile {
                 let mut sections = Sections { at: &at, path, warnings: &mut file.warnings };
                 match name.get_ref().as_ref() {
                     "upstreams" => file.upstreams = sections.upstreams(value, &origin)?,
+                    "files" => file.grants = sections.files(value, &origin)?,
                     "limits" => file.limits = sections.limits(value, &origin)?,
                     "prices" => file.prices = sections.prices(value, &origin)?,
                     _ => file.warnings.push(format!("{origin} is not a setting; ignored.")),

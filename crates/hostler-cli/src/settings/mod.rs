@@ -23,7 +23,7 @@ use std::time::Duration;
 use hostler_attachments::Limits;
 use secrecy::SecretString;
 
-use crate::ports::{ClaudeChoice, Durability, FleetOptions, GatewayOptions, Unattended, VaultSettings};
+use crate::ports::{ClaudeChoice, Durability, FleetOptions, GatewayOptions, GrantSetting, Unattended, VaultSettings};
 
 pub(crate) use file::ConfigFile;
 pub(crate) use resolve::resolve;
@@ -66,6 +66,8 @@ pub(crate) struct Settings {
     pub(crate) agent_env: Vec<(String, String)>,
     pub(crate) allow_bypass: bool,
     pub(crate) unattended: Unattended,
+    /// What becomes of requests for files outside of the sessions' directories.
+    pub(crate) grants: GrantSetting,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) exit_on_stdin_eof: bool,

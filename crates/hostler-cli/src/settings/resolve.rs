@@ -24,7 +24,7 @@ pub(crate) fn resolve(
     environment: &HostEnvironment,
     file: ConfigFile,
 ) -> Result<Settings, SettingsError> {
-    let ConfigFile { values, agent_env, upstreams, limits, prices, mut warnings } = file;
+    let ConfigFile { values, agent_env, upstreams, limits, grants, prices, mut warnings } = file;
     let layers = Layers { flags: from_flags(flags), variables: from_variables(environment)?, file: values };
     let listen = layers.text(Key::Listen, parse_listen)?.unwrap_or(DEFAULT_LISTEN);
     let token = layers.token(environment)?;
@@ -70,6 +70,7 @@ pub(crate) fn resolve(
         agent_env,
         allow_bypass: layers.switch(Key::AllowBypass),
         unattended,
+        grants,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
         exit_on_stdin_eof: layers.switch(Key::ExitOnStdinEof),

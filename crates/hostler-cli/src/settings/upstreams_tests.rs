@@ -268,6 +268,8 @@ fn a_wrong_value_is_refused_with_file_line_and_key() {
             "line 2: `upstreams.anthropic.key` must not be in the file: name the variable that holds the key (key-env), the \
              file (key-file), or the system keyring (key-keyring = true).",
         ),
+        ("[files]\ngrant = 'sometimes'", "line 2: `files.grant` must be never, ask or always."),
+        ("[files]\ngrant = true", "line 2: `files.grant` must be never, ask or always."),
         ("[limits]\nconcurrent = 0", "line 2: `limits.concurrent` must be a whole number above 0."),
         ("[limits]\nday-tokens = 1.5", "line 2: `limits.day-tokens` must be a whole number above 0."),
         ("[limits]\nday-dollars = 0", "line 2: `limits.day-dollars` must be an amount of dollars above 0 such as 2.5."),

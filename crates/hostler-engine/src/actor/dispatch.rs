@@ -182,6 +182,8 @@ impl Actor {
         if let StateAction::SessionConfigChanged(_) = &dispatch.action {
             self.apply_limits();
         }
+        let directories = self.session.session.working_directories.as_deref().unwrap_or_default();
+        self.host.shelf.places.put(&self.session.uri, directories);
         self.project().await;
         Ok(())
     }

@@ -396,6 +396,7 @@ impl Actor {
             workers.iter().for_each(|worker| host.hub.close(worker));
             host.hub.close(&chat);
             host.hub.close(&session);
+            host.shelf.places.remove(&session);
             if host.catalogue.remove(&session) {
                 host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(session));
             }

@@ -194,6 +194,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         drivers: vec![driver],
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
+        grants: hostler_engine::GrantPolicy::default(),
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: options.background_on_stop,
         max_queue: hostler_engine::MAX_QUEUE,

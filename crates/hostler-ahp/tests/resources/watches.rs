@@ -1,0 +1,211 @@
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::common::{Raw, rig, rig_granting};
+use crate::{Desk, VERSIONS};
+
+async fn watch(desk: &mut Desk, name: &str, more: Value) -> String {
+    let result = desk.ask("createResourceWatch", name, more).await.unwrap();
+    let channel = result["channel"].as_str().unwrap().to_owned();
+    assert!(channel.starts_with("ahp-resource-watch:/"), "{channel}");
+    channel
+}
+
+/// Watches and subscribes.
+async fn subscribed(desk: &mut Desk, name: &str, more: Value) -> String {
+    let channel = watch(desk, name, more).await;
+    desk.raw.call("subscribe", json!({"channel": channel})).await.unwrap();
+    channel
+}
+
+/// Hears until a path has been told of, and says what was told of each.
+async fn until(desk: &mut Desk, name: &str) -> HashMap<String, String> {
+    let last = desk.uri(name);
+    let mut told = HashMap::new();
+    while !told.contains_key(&last) {
+        let envelope = desk.raw.envelope("resourceWatch/changed").await;
+        let items = envelope["action"]["changes"]["items"].as_array().unwrap();
+        assert!(!items.is_empty(), "never empty");
+        for item in items {
+            let text = |key: &str| item[key].as_str().unwrap().to_owned();
+            told.insert(text("uri"), text("type"));
+        }
+    }
+    told
+}
+
+async fn unsubscribe(raw: &mut Raw, channel: &str) {
+    let params = json!({"channel": channel});
+    raw.send(&json!({"jsonrpc": "2.0", "method": "unsubscribe", "params": params}).to_string()).await;
+    // What follows is handled after it.
+    raw.call("ping", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn changes_in_a_directory_are_told_and_deeper_ones_are_not() {
+    let rig = rig().await;
+    for version in VERSIONS {
+        let mut desk = Desk::new(&rig, version).await;
+        let channel = watch(&mut desk, "work", json!({})).await;
+        let answer = desk.raw.call("subscribe", json!({"channel": channel})).await.unwrap();
+        let state = json!({"root": desk.uri("work"), "recursive": false});
+        assert_eq!((&answer["snapshot"]["resource"], &answer["snapshot"]["state"]), (&json!(channel), &state));
+        std::fs::write(desk.path("work/sub/deep"), "x").unwrap();
+        std::fs::write(desk.path("work/new"), "x").unwrap();
+        std::fs::write(desk.path("work/file"), "y").unwrap();
+        std::fs::remove_dir_all(desk.path("work/sub")).unwrap();
+        std::fs::write(desk.path("work/last"), "x").unwrap();
+        let told = until(&mut desk, "work/last").await;
+        let expected =
+            [("work/new", "added"), ("work/file", "updated"), ("work/sub", "deleted"), ("work/last", "added")];
+        for (name, kind) in expected {
+            assert_eq!(told.get(&desk.uri(name)).map(String::as_str), Some(kind), "{name}");
+        }
+        assert!(!told.contains_key(&desk.uri("work/sub/deep")));
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_whole_tree_is_watched_as_patterns_say() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    let more = json!({"recursive": true, "excludes": {"items": ["**/out", "*.tmp"]}, "includes": {"items": ["**/*.rs", "*.tmp", "last"]}});
+    subscribed(&mut desk, "work", more).await;
+    std::fs::create_dir_all(desk.path("work/sub/out")).unwrap();
+    for name in ["work/a.tmp", "work/sub/out/x.rs", "work/sub/other.md", "work/sub/x.rs", "work/last"] {
+        std::fs::write(desk.path(name), "x").unwrap();
+    }
+    let told = until(&mut desk, "work/last").await;
+    let mut names: Vec<_> = told.keys().cloned().collect();
+    names.sort_unstable();
+    assert_eq!(names, [desk.uri("work/last"), desk.uri("work/sub/x.rs")]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_single_file_is_watched_also_when_another_takes_its_place() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    subscribed(&mut desk, "work/file", json!({})).await;
+    std::fs::write(desk.path("work/other"), "x").unwrap();
+    std::fs::write(desk.path("work/file"), "x").unwrap();
+    let told = until(&mut desk, "work/file").await;
+    assert_eq!(told.into_iter().collect::<Vec<_>>(), [(desk.uri("work/file"), "updated".to_owned())]);
+    for round in 0..2 {
+        desk.put("work/file", &round.to_string()).await.unwrap();
+        assert_eq!(until(&mut desk, "work/file").await.len(), 1);
+    }
+    desk.ask("resourceDelete", "work/file", json!({})).await.unwrap();
+    while until(&mut desk, "work/file").await[&desk.uri("work/file")] != "deleted" {}
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_the_host_writes_is_told_once_and_by_its_own_name() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    subscribed(&mut desk, "work", json!({"recursive": true})).await;
+    desk.put("work/new", "x").await.unwrap();
+    let told = until(&mut desk, "work/new").await;
+    assert_eq!(told.into_iter().collect::<Vec<_>>(), [(desk.uri("work/new"), "added".to_owned())]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_same_watch_is_one_channel_and_another_is_another() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    let first = watch(&mut desk, "work", json!({})).await;
+    assert_eq!(watch(&mut desk, "work", json!({"recursive": false})).await, first);
+    assert_ne!(watch(&mut desk, "work", json!({"recursive": true})).await, first);
+    assert_ne!(watch(&mut desk, "work/sub", json!({})).await, first);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_last_subscriber() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    let channel = subscribed(&mut desk, "work", json!({})).await;
+    let mut other = Raw::initialized(&rig).await;
+    other.call("subscribe", json!({"channel": channel})).await.unwrap();
+    unsubscribe(&mut desk.raw, &channel).await;
+    std::fs::write(desk.path("work/new"), "x").unwrap();
+    other.envelope("resourceWatch/changed").await;
+    assert_eq!(subscribed(&mut desk, "work", json!({})).await, channel, "it is still there");
+    unsubscribe(&mut desk.raw, &channel).await;
+    unsubscribe(&mut other, &channel).await;
+    assert_eq!(other.code("subscribe", json!({"channel": channel})).await, -32001);
+    let again = subscribed(&mut desk, "work", json!({})).await;
+    assert_ne!(again, channel);
+    // A connection that ends does not hear any more either.
+    let dir = desk.dir;
+    drop(desk.raw);
+    let mut last = Raw::initialized(&rig).await;
+    while last.call("subscribe", json!({"channel": again})).await.is_ok() {
+        unsubscribe(&mut last, &again).await;
+    }
+    drop(dir);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn there_are_only_so_many_watches() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    let mut made = 0;
+    let error = loop {
+        let excludes = json!({"excludes": {"items": [format!("x{made}")]}});
+        match desk.ask("createResourceWatch", "work", excludes).await {
+            Ok(_) => made += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!((1..=64).contains(&made), "{made}");
+    assert!(error["message"].as_str().unwrap().contains("watch"), "{error}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_flood_is_told_as_one_change() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    subscribed(&mut desk, "work", json!({})).await;
+    let work = desk.path("work");
+    tokio::task::spawn_blocking(move || {
+        for number in 0..20_000 {
+            std::fs::File::create(work.join(number.to_string())).unwrap();
+        }
+    })
+    .await
+    .unwrap();
+    let told = until(&mut desk, "work").await;
+    assert_eq!(told[&desk.uri("work")], "updated");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_not_granted_any_more_is_not_watched_any_more() {
+    let rig = rig_granting(hostler_engine::GrantPolicy::Always).await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    desk.ask("resourceRequest", "beside", json!({})).await.unwrap();
+    let channel = subscribed(&mut desk, "beside", json!({})).await;
+    let list = desk.raw.call("hostler/listGrants", json!({})).await.unwrap();
+    desk.raw.call("hostler/revokeGrant", json!({"id": list["items"][0]["id"]})).await.unwrap();
+    assert_eq!(desk.raw.code("subscribe", json!({"channel": channel})).await, -32001);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn nobody_dispatches_on_a_watch() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    let channel = subscribed(&mut desk, "work", json!({})).await;
+    let changes = json!({"items": [{"uri": "file:///x", "type": "added"}]});
+    desk.raw.dispatch(&channel, json!({"type": "resourceWatch/changed", "changes": changes})).await;
+    let envelope = desk.raw.envelope("resourceWatch/changed").await;
+    assert!(!envelope["rejectionReason"].as_str().unwrap().is_empty());
+    rig.engine.shutdown().await;
+}

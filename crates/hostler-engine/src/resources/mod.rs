@@ -1,0 +1,312 @@
+//! Resources: the files that clients name, look at and change, within what they may reach.
+//!
+//! Reached without asking: the directories of this host's sessions, with everything in them; and the default directory, to be
+//! browsed when a directory is chosen. The rest has to be granted. The state directory is never reached.
+
+mod error;
+mod grants;
+mod places;
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use hostler_files::{
+    Access, Entry, EntryKind, Facts, FileError, FileKind, Files, Roots, TreeLimits, Write, WriteMode, path_of, uri_of,
+};
+
+pub use error::ResourceError;
+pub(crate) use grants::Grants;
+pub use grants::{Grant, GrantPolicy};
+pub(crate) use places::Places;
+pub use watch::WatchResource;
+pub(crate) use watch::Watches;
+
+use crate::clock::ClockExt as _;
+use crate::host::Host;
+use crate::transcript::CONTENT_SCHEME;
+use crate::{Engine, EngineError, clock};
+
+/// The largest file that is read or written at once.
+pub const MAX_CONTENTS: u64 = 32 * 1024 * 1024;
+
+/// The largest directory that is listed.
+const MAX_ENTRIES: usize = 50_000;
+
+/// What all resources share.
+pub(crate) struct Shelf {
+    pub(crate) places: Places,
+    pub(crate) grants: Grants,
+    pub(crate) watches: Watches,
+    files: Files,
+    /// Never reached, whatever holds it: keys and tokens are in there.
+    state: PathBuf,
+}
+
+impl Shelf {
+    pub(crate) fn new(state: &Path, default: &Path, policy: GrantPolicy) -> Self {
+        let state = fs_err::canonicalize(state).unwrap_or_else(|_| state.to_owned());
+        let grants = Grants::open(&state, policy);
+        Self { places: Places::new(default), grants, watches: Watches::default(), files: Files::default(), state }
+    }
+
+    /// All that clients may reach at this moment.
+    pub(crate) fn roots(&self) -> Roots {
+        let roots: Roots = self.places.roots().into_iter().chain(self.grants.roots()).collect();
+        roots.except(self.state.clone())
+    }
+}
+
+/// What is told of a resource without reading it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// Its URI, links resolved.
+    pub uri: String,
+    /// What it is.
+    pub kind: EntryKind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was written to last.
+    pub modified: Option<String>,
+    /// When it was made.
+    pub created: Option<String>,
+    /// Which version of it this is.
+    pub etag: String,
+}
+
+impl Resolved {
+    fn new(uri: String, facts: Facts) -> Self {
+        let text = |time: Option<SystemTime>| time.map(clock::text);
+        let (modified, created) = (text(facts.modified), text(facts.created));
+        Self { uri, kind: facts.kind, size: facts.size, modified, created, etag: facts.etag }
+    }
+}
+
+/// The contents of a resource.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResourceContents {
+    /// What kind of contents they are, where that is known.
+    pub content_type: Option<String>,
+    /// The contents.
+    pub body: Vec<u8>,
+}
+
+/// What is to be written to a file.
+#[derive(Debug, Clone, Default)]
+pub struct WriteResource {
+    /// The file.
+    pub uri: String,
+    /// The bytes.
+    pub data: Vec<u8>,
+    /// Where they go.
+    pub mode: WriteMode,
+    /// So many bytes from where the mode counts.
+    pub position: u64,
+    /// Only if there is nothing yet.
+    pub create_only: bool,
+    /// Only over the version with this tag.
+    pub if_match: Option<String>,
+}
+
+/// The files that clients may reach. Cheap to clone.
+#[derive(Clone)]
+pub struct Resources {
+    pub(crate) host: Arc<Host>,
+}
+
+impl Engine {
+    /// The files that clients may reach.
+    pub fn resources(&self) -> Resources {
+        Resources { host: Arc::clone(&self.host) }
+    }
+}
+
+impl Resources {
+    /// Reads contents: of a file, or what a state of this host names.
+    ///
+    /// # Errors
+    /// If there is nothing, if it may not be read, or if it is too large.
+    pub async fn read(&self, uri: &str) -> Result<ResourceContents, ResourceError> {
+        if uri.starts_with(CONTENT_SCHEME) {
+            let engine = Engine { host: Arc::clone(&self.host) };
+            let content = engine.content(uri).await?;
+            return Ok(ResourceContents { content_type: Some(content.content_type), body: content.body });
+        }
+        let body = self.act(uri, Access::Read, |shelf, path| shelf.roots().read(path, MAX_CONTENTS)).await?;
+        Ok(ResourceContents { content_type: None, body })
+    }
+
+    /// Lists a directory. Links are told as what they lead to; those that lead nowhere, or out, as files.
+    ///
+    /// # Errors
+    /// If there is no such directory, or it may not be looked at.
+    pub async fn list(&self, uri: &str) -> Result<Vec<(String, FileKind)>, ResourceError> {
+        let list = |shelf: &Shelf, path: &Path| {
+            let roots = shelf.roots();
+            let entries = roots.list(path, MAX_ENTRIES)?;
+            Ok(entries.into_iter().map(|entry| told(&roots, path, entry)).collect())
+        };
+        self.act(uri, Access::Browse, list).await
+    }
+
+    /// What is told of a file, directory or link without reading it.
+    ///
+    /// # Errors
+    /// If there is nothing, or it may not be looked at.
+    pub async fn resolve(&self, uri: &str, follow: bool) -> Result<Resolved, ResourceError> {
+        let asked = uri.to_owned();
+        let look = move |shelf: &Shelf, path: &Path| {
+            let facts = shelf.roots().resolve(path, follow)?;
+            // Where nothing was resolved, it is called what the caller calls it.
+            let uri = if !follow || facts.path == path { asked } else { uri_of(&facts.path)? };
+            Ok(Resolved::new(uri, facts))
+        };
+        self.act(uri, Access::Browse, look).await
+    }
+
+    /// Writes a file.
+    ///
+    /// # Errors
+    /// If it may not be written, or is not what the caller expects. Then it is as it was.
+    pub async fn write(&self, write: WriteResource) -> Result<(), ResourceError> {
+        let WriteResource { uri, data, mode, position, create_only, if_match } = write;
+        let act = move |shelf: &Shelf, path: &Path| {
+            let write = Write { data: &data, mode, position, create_only, if_match: if_match.as_deref() };
+            shelf.files.write(&shelf.roots(), path, write, MAX_CONTENTS)
+        };
+        self.act(&uri, Access::Write, act).await
+    }
+
+    /// Makes a directory, and those above it that are missing.
+    ///
+    /// # Errors
+    /// If it may not be made, or something else has its name.
+    pub async fn make_directory(&self, uri: &str) -> Result<(), ResourceError> {
+        self.act(uri, Access::Write, |shelf, path| shelf.files.make_directory(&shelf.roots(), path)).await
+    }
+
+    /// Copies a file or a tree; what is there is replaced unless `keep` says that it stays.
+    ///
+    /// # Errors
+    /// If either may not be used. Then nothing has changed.
+    pub async fn copy(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
+        self.allowed(from, Access::Read).await?;
+        let source = path(from)?;
+        let act = move |shelf: &Shelf, target: &Path| {
+            shelf.files.copy(&shelf.roots(), &source, target, keep, &TreeLimits::default())
+        };
+        self.act(to, Access::Write, act).await
+    }
+
+    /// Moves a file, a link or a tree; what is there is replaced unless `keep` says that it stays.
+    ///
+    /// # Errors
+    /// If either may not be changed.
+    pub async fn rename(&self, from: &str, to: &str, keep: bool) -> Result<(), ResourceError> {
+        self.allowed(from, Access::Write).await?;
+        let source = path(from)?;
+        let act = move |shelf: &Shelf, target: &Path| {
+            shelf.files.rename(&shelf.roots(), &source, target, keep, &TreeLimits::default())
+        };
+        self.act(to, Access::Write, act).await
+    }
+
+    /// Removes a file, a link or a directory; one that holds something only if `recursive` says so.
+    ///
+    /// # Errors
+    /// If there is nothing, or it may not be removed.
+    pub async fn remove(&self, uri: &str, recursive: bool) -> Result<(), ResourceError> {
+        self.act(uri, Access::Write, move |shelf, path| shelf.files.remove(&shelf.roots(), path, recursive)).await
+    }
+
+    /// A client asks for access. What it has is fine; about the rest the configuration decides.
+    ///
+    /// # Errors
+    /// [`ResourceError::Denied`] if it is not granted.
+    pub async fn request(&self, client: &str, uri: &str, access: Access) -> Result<(), ResourceError> {
+        if uri.starts_with(CONTENT_SCHEME) && access < Access::Write {
+            return Ok(());
+        }
+        if let Err(ResourceError::Denied { .. }) = self.allowed(uri, access).await {
+            let (client, asked, now) = (client.to_owned(), uri.to_owned(), self.host.clock.now_text());
+            let decide = move |shelf: &Shelf| {
+                shelf.grants.request(&grants::Request { uri: &asked, access, client: &client, now })
+            };
+            return self.blocking(decide).await?;
+        }
+        path(uri).map(drop)
+    }
+
+    /// What was granted, and what waits for it.
+    pub fn grants(&self) -> Vec<Grant> {
+        self.host.shelf.grants.list()
+    }
+
+    /// A person allows a grant that waits.
+    ///
+    /// # Errors
+    /// If there is no such grant, or it cannot be kept.
+    pub async fn allow_grant(&self, id: &str) -> Result<(), ResourceError> {
+        let id = id.to_owned();
+        self.blocking(move |shelf| shelf.grants.allow(&id)).await?
+    }
+
+    /// A person takes a grant back. Watches that rest on it end.
+    ///
+    /// # Errors
+    /// If there is no such grant, or that cannot be kept.
+    pub async fn revoke_grant(&self, id: &str) -> Result<(), ResourceError> {
+        let id = id.to_owned();
+        self.blocking(move |shelf| shelf.grants.revoke(&id)).await??;
+        let host = Arc::clone(&self.host);
+        self.blocking(move |shelf| shelf.watches.end_if(|watch| !shelf.roots().allow(watch, Access::Read)))
+            .await?
+            .into_iter()
+            .for_each(|channel| host.hub.close(&channel));
+        Ok(())
+    }
+
+    /// Whether so much is allowed there, be there something or not.
+    async fn allowed(&self, uri: &str, access: Access) -> Result<(), ResourceError> {
+        let look = move |shelf: &Shelf, path: &Path| {
+            if shelf.roots().allow(path, access) { Ok(()) } else { Err(FileError::Outside) }
+        };
+        self.act(uri, access, look).await
+    }
+
+    /// Does something with a file, where it may wait for a disk.
+    pub(crate) async fn act<T: Send + 'static>(
+        &self,
+        uri: &str,
+        access: Access,
+        act: impl FnOnce(&Shelf, &Path) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, ResourceError> {
+        let path = path(uri)?;
+        let done = self.blocking(move |shelf| act(shelf, &path)).await?;
+        done.map_err(|error| ResourceError::of(uri, access, error))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Shelf) -> T + Send + 'static,
+    ) -> Result<T, ResourceError> {
+        let host = Arc::clone(&self.host);
+        let done = tokio::task::spawn_blocking(move || act(&host.shelf)).await;
+        done.map_err(|_| ResourceError::Engine(EngineError::Stopping))
+    }
+}
+
+fn path(uri: &str) -> Result<PathBuf, ResourceError> {
+    path_of(uri).map_err(|error| ResourceError::File { uri: uri.to_owned(), error })
+}
+
+/// An entry as clients see it, who know files and directories.
+fn told(roots: &Roots, directory: &Path, entry: Entry) -> (String, FileKind) {
+    let kind = match entry.kind {
+        EntryKind::Directory => FileKind::Directory,
+        EntryKind::Link => roots.find(&directory.join(&entry.name)).map_or(FileKind::File, |found| found.kind),
+        EntryKind::File | EntryKind::Special => FileKind::File,
+    };
+    (entry.name.to_string_lossy().into_owned(), kind)
+}

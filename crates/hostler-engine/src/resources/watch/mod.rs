@@ -1,0 +1,209 @@
+//! Watches: channels that tell what changes in a directory or a file. They live as long as somebody hears them.
+
+mod gather;
+mod listen;
+mod patterns;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ahp_types::StateAction;
+use ahp_types::actions::ResourceWatchChangedAction;
+use ahp_types::state::{ResourceChange, ResourceWatchState};
+use hostler_files::{Access, FileError};
+use hostler_store::{Batch, Durability, Entry};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{ResourceError, Resources, Shelf};
+use crate::host::Host;
+use crate::hub::Subscriber;
+use crate::state::ChannelState;
+use crate::{EngineError, uri};
+use listen::Listener;
+use patterns::Patterns;
+
+/// How many there may be. Each takes one of the few handles that a system has for this.
+const MAX_WATCHES: usize = 64;
+
+/// How long a channel waits for its first subscriber.
+const UNHEARD: Duration = Duration::from_secs(30);
+
+/// What is to be watched.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WatchResource {
+    /// A directory, or one file.
+    pub uri: String,
+    /// Whether everything below it is meant, and not only what is in it.
+    pub recursive: bool,
+    /// Patterns or paths, as `{items}`: only what they match is told.
+    pub includes: Option<Value>,
+    /// Patterns or paths, as `{items}`: what they match is not told.
+    pub excludes: Option<Value>,
+}
+
+/// All watches, by channel.
+#[derive(Default)]
+pub(crate) struct Watches(Mutex<HashMap<Arc<str>, Watch>>);
+
+struct Watch {
+    state: Arc<ResourceWatchState>,
+    /// What is watched, without links.
+    path: PathBuf,
+    /// Those who were told of the channel and have yet to subscribe, by number.
+    awaited: Vec<u64>,
+    next: u64,
+    /// Dropped, nothing is listened to any more and the task ends.
+    _listener: Listener,
+}
+
+impl Watches {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Watch>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn knows(&self, channel: &str) -> bool {
+        self.lock().contains_key(channel)
+    }
+
+    /// The channel of a watch of the same kind, with one more who is going to subscribe.
+    fn same(&self, state: &ResourceWatchState) -> Option<(Arc<str>, u64)> {
+        let mut watches = self.lock();
+        let (channel, watch) = watches.iter_mut().find(|(_, watch)| *watch.state == *state)?;
+        Some((Arc::clone(channel), watch.expect()))
+    }
+
+    /// Adds a watch, unless there are too many.
+    fn add(&self, channel: &Arc<str>, mut watch: Watch) -> Result<u64, ResourceError> {
+        let mut watches = self.lock();
+        if watches.len() >= MAX_WATCHES {
+            return Err(ResourceError::TooMany("there are as many watches as there may be; unsubscribe from some"));
+        }
+        let number = watch.expect();
+        watches.insert(Arc::clone(channel), watch);
+        Ok(number)
+    }
+
+    /// Somebody subscribes.
+    fn heard(&self, channel: &str) -> Option<Arc<ResourceWatchState>> {
+        let mut watches = self.lock();
+        let watch = watches.get_mut(channel)?;
+        if !watch.awaited.is_empty() {
+            watch.awaited.remove(0);
+        }
+        Some(Arc::clone(&watch.state))
+    }
+
+    /// Somebody was told of the channel and did not come.
+    fn give_up(&self, channel: &str, number: u64) {
+        if let Some(watch) = self.lock().get_mut(channel) {
+            watch.awaited.retain(|awaited| *awaited != number);
+        }
+    }
+
+    /// Ends those that watch such a path, and says which.
+    pub(crate) fn end_if(&self, ends: impl Fn(&Path) -> bool) -> Vec<Arc<str>> {
+        let ended = |_: &Arc<str>, watch: &mut Watch| ends(&watch.path);
+        self.lock().extract_if(ended).map(|(channel, _)| channel).collect()
+    }
+}
+
+impl Watch {
+    fn expect(&mut self) -> u64 {
+        self.next += 1;
+        self.awaited.push(self.next);
+        self.next
+    }
+}
+
+impl Resources {
+    /// Watches a directory or a file. The channel tells what changes; there is one for all who watch the same.
+    ///
+    /// # Errors
+    /// If there is nothing, if it may not be read, or if too much is watched already.
+    pub async fn watch(&self, wish: WatchResource) -> Result<String, ResourceError> {
+        let patterns = Patterns::read(wish.includes.as_ref(), wish.excludes.as_ref())?;
+        let WatchResource { uri, recursive, includes, excludes } = wish;
+        let state = Arc::new(ResourceWatchState { root: uri.clone(), recursive, excludes, includes });
+        let watches = &self.host.shelf.watches;
+        let look = |shelf: &Shelf, path: &Path| Ok((shelf.roots().open(path)?.found().clone(), path.to_owned()));
+        let (found, given) = self.act(&uri, Access::Read, look).await?;
+        let (channel, number) = match watches.same(&state) {
+            Some(same) => same,
+            None => {
+                let (listener, mut heard) = {
+                    let (found, patterns) = (found.clone(), patterns);
+                    let listen = move |_: &Shelf, _: &Path| Listener::start(&found, &given, recursive, patterns);
+                    self.act(&uri, Access::Read, listen).await?
+                };
+                // What was found may have been put away before it was listened to.
+                let (again, _) = self.act(&uri, Access::Read, look).await?;
+                if again.path != found.path {
+                    return Err(ResourceError::of(&uri, Access::Read, FileError::Changed));
+                }
+                let channel: Arc<str> = format!("{}{}", uri::WATCH, Uuid::new_v4().simple()).into();
+                let watch = Watch { state, path: found.path, awaited: Vec::new(), next: 0, _listener: listener };
+                let number = watches.add(&channel, watch)?;
+                let (host, name, stop) = (Arc::clone(&self.host), Arc::clone(&channel), self.host.stop.clone());
+                self.host.tasks.spawn(async move {
+                    let tell = async {
+                        while let Some(changes) = heard.next().await {
+                            host.tell_changes(&name, changes).await;
+                        }
+                    };
+                    stop.run_until_cancelled(tell).await;
+                });
+                (channel, number)
+            }
+        };
+        self.host.await_subscriber(Arc::clone(&channel), number);
+        Ok(channel.to_string())
+    }
+}
+
+impl Host {
+    pub(crate) async fn subscribe_watch(
+        self: &Arc<Self>,
+        channel: &str,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let not_found = || EngineError::ChannelNotFound(channel.to_owned());
+        let state = self.shelf.watches.lock().get(channel).map(|watch| Arc::clone(&watch.state));
+        let state = ChannelState::ResourceWatch(state.ok_or_else(not_found)?);
+        self.deliver_snapshot(channel.into(), state, subscriber, token).await?;
+        // Only now: it would have ended for want of a subscriber.
+        self.shelf.watches.heard(channel).map(drop).ok_or_else(not_found)
+    }
+
+    /// Ends what nobody hears and nobody is going to.
+    pub(crate) fn end_watches(&self) {
+        self.shelf.watches.lock().retain(|channel, watch| !watch.awaited.is_empty() || self.hub.is_heard(channel));
+    }
+
+    /// Whoever was told of a channel has some time to subscribe to it.
+    fn await_subscriber(self: &Arc<Self>, channel: Arc<str>, number: u64) {
+        let (host, over) = (Arc::clone(self), self.clock.sleep(UNHEARD));
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            if stop.run_until_cancelled(over).await.is_some() {
+                host.shelf.watches.give_up(&channel, number);
+                host.end_watches();
+            }
+        });
+    }
+
+    /// Numbered like everything else, and never written.
+    async fn tell_changes(&self, channel: &Arc<str>, changes: Vec<ResourceChange>) {
+        let changes = ResourceWatchChangedAction { changes: json!({"items": changes}) };
+        let told = async {
+            let entry = Entry::new(Arc::clone(channel), StateAction::ResourceWatchChanged(changes))?;
+            self.store.sequencer().submit(Batch::new(None, Durability::Memory).entry(entry)).await
+        };
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "what changed came too late");
+        }
+    }
+}

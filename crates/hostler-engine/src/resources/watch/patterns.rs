@@ -1,0 +1,97 @@
+//! Which paths below a watched directory are told: patterns and paths, relative to it.
+
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde_json::Value;
+
+use crate::resources::ResourceError;
+
+/// How many patterns a watch may have of each kind.
+const MAX_PATTERNS: usize = 128;
+
+/// How long one may be.
+const LONGEST: usize = 1024;
+
+/// What is told and what is not.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Patterns {
+    includes: Option<GlobSet>,
+    excludes: Option<GlobSet>,
+}
+
+impl Patterns {
+    pub(super) fn read(includes: Option<&Value>, excludes: Option<&Value>) -> Result<Self, ResourceError> {
+        Ok(Self { includes: includes.map(set).transpose()?, excludes: excludes.map(set).transpose()? })
+    }
+
+    /// Whether a path relative to the watched directory is told.
+    pub(super) fn tell(&self, path: &Path) -> bool {
+        let within = |set: &GlobSet| path.ancestors().any(|path| !path.as_os_str().is_empty() && set.is_match(path));
+        // The watched directory itself is always told.
+        path.as_os_str().is_empty()
+            || (self.includes.as_ref().is_none_or(within) && !self.excludes.as_ref().is_some_and(within))
+    }
+}
+
+/// `{items: [pattern, …]}`.
+fn set(value: &Value) -> Result<GlobSet, ResourceError> {
+    let wrong = |sentence: &str| ResourceError::Pattern(sentence.to_owned());
+    let items = value.get("items").and_then(Value::as_array);
+    let items = items.ok_or_else(|| wrong("patterns are given as {\"items\": [\"pattern\"]}"))?;
+    if items.len() > MAX_PATTERNS {
+        return Err(wrong("a watch can have 128 patterns of each kind"));
+    }
+    let mut set = GlobSetBuilder::new();
+    for item in items {
+        let pattern = item.as_str().filter(|pattern| !pattern.is_empty() && pattern.len() <= LONGEST);
+        let pattern = pattern.ok_or_else(|| wrong("a pattern is a text of 1 to 1024 bytes"))?;
+        let relative = pattern.trim_start_matches("./").trim_end_matches('/');
+        let glob = GlobBuilder::new(relative).literal_separator(true).build();
+        set.add(glob.map_err(|error| ResourceError::Pattern(format!("{pattern:?} is no pattern: {}", error.kind())))?);
+    }
+    set.build().map_err(|error| ResourceError::Pattern(format!("the patterns are too much: {}", error.kind())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn patterns(includes: Option<Value>, excludes: Option<Value>) -> Patterns {
+        Patterns::read(includes.as_ref(), excludes.as_ref()).unwrap()
+    }
+
+    #[test]
+    fn patterns_and_paths_are_relative_and_mean_what_is_below_them() {
+        let told = patterns(
+            Some(json!({"items": ["src", "*.md", "**/*.rs"]})),
+            Some(json!({"items": ["**/out", "./src/gen/"]})),
+        );
+        for path in ["", "src", "src/a", "src/a/b", "a.md", "deep/in/x.rs", "src/generous"] {
+            assert!(told.tell(Path::new(path)), "{path}");
+        }
+        for path in ["other", "deep/a.md", "src/gen", "src/gen/x.rs", "src/out/x.rs", "out"] {
+            assert!(!told.tell(Path::new(path)), "{path}");
+        }
+        assert!(Patterns::default().tell(Path::new("anything/at/all")));
+        assert!(!patterns(Some(json!({"items": []})), None).tell(Path::new("anything")));
+    }
+
+    #[test]
+    fn what_is_no_list_of_patterns_is_refused() {
+        for value in [
+            json!([]),
+            json!({}),
+            json!("*.rs"),
+            json!({"items": [7]}),
+            json!({"items": [""]}),
+            json!({"items": ["[a"]}),
+            json!({"items": ["x".repeat(1025)]}),
+            json!({"items": vec!["x"; 129]}),
+        ] {
+            assert!(matches!(Patterns::read(Some(&value), None), Err(ResourceError::Pattern(_))), "{value}");
+            assert!(Patterns::read(None, Some(&value)).is_err());
+        }
+    }
+}

@@ -72,7 +72,7 @@ impl Desk {
         self.ask("resourceWrite", name, json!({"data": text, "encoding": "utf-8"})).await
     }
 
-    async fn from_to(&mut self, method: &str, from: &str, to: &str, keep: bool) -> Result<Value, i64> {
+    async fn between(&mut self, method: &str, from: &str, to: &str, keep: bool) -> Result<Value, i64> {
         let params = json!({"source": self.uri(from), "destination": self.uri(to), "failIfExists": keep});
         self.raw.call(method, params).await.map_err(|error| error["code"].as_i64().unwrap())
     }

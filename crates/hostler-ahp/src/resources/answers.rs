@@ -43,7 +43,7 @@ impl Request {
             }
             Self::Delete(params) => resources.remove(&params.uri, params.recursive.unwrap_or_default()).await?,
             Self::Mkdir(params) => resources.make_directory(&params.uri).await?,
-            Self::Request(params) => {
+            Self::Ask(params) => {
                 // Whoever says neither wants to read.
                 let access = if params.write == Some(true) { Access::Write } else { Access::Read };
                 resources.request(client, &params.uri, access).await?;

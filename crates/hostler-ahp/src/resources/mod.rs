@@ -57,7 +57,7 @@ requests! {
     "resourceMove" Move(ResourceMoveParams);
     "resourceResolve" Resolve(ResourceResolveParams);
     "resourceMkdir" Mkdir(ResourceMkdirParams);
-    "resourceRequest" Request(ResourceRequestParams);
+    "resourceRequest" Ask(ResourceRequestParams);
     "createResourceWatch" Watch(CreateResourceWatchParams);
     "hostler/allowGrant" Allow(GrantParams);
     "hostler/revokeGrant" Revoke(GrantParams);

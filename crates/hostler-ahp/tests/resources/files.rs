@@ -62,9 +62,9 @@ async fn files_of_sessions_are_changed() {
 
         assert_eq!(desk.ask("resourceMkdir", "work/a/b/c", json!({})).await, Ok(json!({})));
         assert_eq!(desk.ask("resourceMkdir", "work/a/b/c", json!({})).await, Ok(json!({})));
-        assert_eq!(desk.from_to("resourceCopy", "work/sub", "work/a/b", false).await, Ok(json!({})));
+        assert_eq!(desk.between("resourceCopy", "work/sub", "work/a/b", false).await, Ok(json!({})));
         assert_eq!(desk.text("work/a/b/file"), "work/sub/file", "replaced by default");
-        assert_eq!(desk.from_to("resourceMove", "work/a/b", "work/moved", true).await, Ok(json!({})));
+        assert_eq!(desk.between("resourceMove", "work/a/b", "work/moved", true).await, Ok(json!({})));
         assert_eq!(desk.text("work/moved/file"), "work/sub/file");
         assert_eq!(desk.ask("resourceDelete", "work/new", json!({})).await, Ok(json!({})));
         assert_eq!(desk.code("resourceDelete", "work/moved", json!({})).await, -32602);
@@ -123,7 +123,7 @@ async fn every_refusal_has_its_code() {
             ("work/sub", "work/sub/below", -32602),
         ] {
             for method in ["resourceCopy", "resourceMove"] {
-                assert_eq!(desk.from_to(method, from, to, true).await, Err(code), "{method} {from} {to}");
+                assert_eq!(desk.between(method, from, to, true).await, Err(code), "{method} {from} {to}");
             }
         }
         for uri in ["file://elsewhere/x", "file:///x?y", "file:///x%2fy", "https://example.com/x", "x", ""] {

@@ -259,11 +259,13 @@ impl Resources {
     pub async fn revoke_grant(&self, id: &str) -> Result<(), ResourceError> {
         let id = id.to_owned();
         self.blocking(move |shelf| shelf.grants.revoke(&id)).await??;
-        let host = Arc::clone(&self.host);
-        self.blocking(move |shelf| shelf.watches.end_if(|watch| !shelf.roots().allow(watch, Access::Read)))
-            .await?
-            .into_iter()
-            .for_each(|channel| host.hub.close(&channel));
+        let outside = |shelf: &Shelf| {
+            let roots = shelf.roots();
+            shelf.watches.end_if(|path| !roots.allow(path, Access::Read))
+        };
+        for channel in self.blocking(outside).await? {
+            self.host.hub.close(&channel);
+        }
         Ok(())
     }
 

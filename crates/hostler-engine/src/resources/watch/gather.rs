@@ -50,8 +50,11 @@ impl Gathered {
     /// What is told; nothing if all of it has cancelled out. `None` if it was too much.
     pub(super) fn finish(self) -> Option<Vec<(PathBuf, ResourceChangeType)>> {
         let mut kinds = self.kinds;
-        let told = self.order.into_iter().filter_map(|path| Some((kinds.remove(&path).flatten(), path)));
-        (!self.flooded).then(|| told.filter_map(|(kind, path)| Some((path, kind?))).collect())
+        let told = self.order.into_iter().filter_map(|path| {
+            let kind = kinds.remove(&path).flatten()?;
+            Some((path, kind))
+        });
+        (!self.flooded).then(|| told.collect())
     }
 }
 

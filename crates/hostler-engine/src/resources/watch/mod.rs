@@ -86,14 +86,17 @@ impl Watches {
         Ok(number)
     }
 
-    /// Somebody subscribes.
-    fn heard(&self, channel: &str) -> Option<Arc<ResourceWatchState>> {
-        let mut watches = self.lock();
-        let watch = watches.get_mut(channel)?;
-        if !watch.awaited.is_empty() {
+    fn state(&self, channel: &str) -> Option<Arc<ResourceWatchState>> {
+        self.lock().get(channel).map(|watch| Arc::clone(&watch.state))
+    }
+
+    /// Somebody has subscribed.
+    fn heard(&self, channel: &str) {
+        if let Some(watch) = self.lock().get_mut(channel)
+            && !watch.awaited.is_empty()
+        {
             watch.awaited.remove(0);
         }
-        Some(Arc::clone(&watch.state))
     }
 
     /// Somebody was told of the channel and did not come.
@@ -170,12 +173,12 @@ impl Host {
         subscriber: Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        let not_found = || EngineError::ChannelNotFound(channel.to_owned());
-        let state = self.shelf.watches.lock().get(channel).map(|watch| Arc::clone(&watch.state));
-        let state = ChannelState::ResourceWatch(state.ok_or_else(not_found)?);
-        self.deliver_snapshot(channel.into(), state, subscriber, token).await?;
+        let state = self.shelf.watches.state(channel);
+        let state = state.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))?;
+        self.deliver_snapshot(channel.into(), ChannelState::ResourceWatch(state), subscriber, token).await?;
         // Only now: it would have ended for want of a subscriber.
-        self.shelf.watches.heard(channel).map(drop).ok_or_else(not_found)
+        self.shelf.watches.heard(channel);
+        Ok(())
     }
 
     /// Ends what nobody hears and nobody is going to.

@@ -1,0 +1,118 @@
+//! Files in the hands of clients, over the real socket of the real binary: in both versions, beside the real agent, and
+//! across a death of the host.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use common::{BUILDS, Home, Host};
+use hostler_testkit::raw::Raw;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+async fn speaking(host: &Host, version: &str) -> Raw {
+    let mut raw = Raw::connect(&host.url()).await;
+    let params = json!({"protocolVersions": [version], "clientId": format!("raw-{}", Uuid::new_v4())});
+    assert_eq!(raw.call("initialize", params).await.unwrap()["protocolVersion"], version);
+    raw
+}
+
+fn uri(home: &Home, name: &str) -> String {
+    format!("file://{}", home.path(name).display())
+}
+
+fn code(answer: Result<Value, Value>) -> i64 {
+    answer.unwrap_err()["code"].as_i64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_are_written_read_and_watched_in_both_versions() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let work = home.work();
+    for version in ["1.0.0", "0.9.0"] {
+        // What a client hears while it waits for an answer is lost on it: one writes, the other listens.
+        let (mut raw, mut listener) = (speaking(&host, version).await, speaking(&host, version).await);
+        raw.create(&work).await;
+        let file = format!("file://{}/made-{version}", work.display());
+        let directory = format!("file://{}", work.display());
+        let watch = listener.call("createResourceWatch", json!({"uri": directory})).await.unwrap();
+        listener.call("subscribe", json!({"channel": watch["channel"]})).await.unwrap();
+        let write = json!({"uri": file, "data": "words", "encoding": "utf-8", "createOnly": true});
+        assert_eq!(raw.call("resourceWrite", write.clone()).await, Ok(json!({})));
+        let (_, told) = listener.action("resourceWatch/changed").await;
+        assert_eq!(told["changes"]["items"], json!([{"uri": file, "type": "added"}]), "{told}");
+        assert_eq!(code(raw.call("resourceWrite", write).await), -32010);
+        let facts = raw.call("resourceResolve", json!({"uri": file})).await.unwrap();
+        assert_eq!((&facts["size"], &facts["type"]), (&json!(5), &json!("file")));
+        let read = raw.call("resourceRead", json!({"uri": file})).await.unwrap();
+        assert_eq!(read, json!({"data": "words", "encoding": "utf-8"}));
+        let state = uri(&home, "state");
+        assert_eq!(code(raw.call("resourceList", json!({"uri": state})).await), -32009, "the host's own files");
+        assert_eq!(code(raw.call("resourceRead", json!({"uri": "file:///etc/passwd"})).await), -32009);
+    }
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_granted_outlives_the_death_of_the_host() {
+    let home = Home::new();
+    home.configure("[files]\ngrant = 'ask'\n");
+    std::fs::create_dir(home.path("elsewhere")).unwrap();
+    std::fs::write(home.path("elsewhere/file"), "words").unwrap();
+    let wish = json!({"uri": uri(&home, "elsewhere"), "read": true});
+    let file = json!({"uri": uri(&home, "elsewhere/file")});
+
+    let mut host = home.serve_fake(&[]).await;
+    let mut raw = speaking(&host, "1.0.0").await;
+    assert_eq!(code(raw.call("resourceRequest", wish.clone()).await), -32009);
+    let waiting = raw.call("hostler/listGrants", json!({})).await.unwrap();
+    raw.call("hostler/allowGrant", json!({"id": waiting["items"][0]["id"]})).await.unwrap();
+    assert_eq!(raw.call("resourceRead", file.clone()).await.unwrap()["data"], "words");
+    host.signal(Signal::SIGKILL);
+    host.ended().await;
+
+    let host = home.serve_fake(&[]).await;
+    let mut raw = speaking(&host, "0.9.0").await;
+    assert_eq!(raw.call("resourceRequest", wish).await, Ok(json!({})));
+    assert_eq!(raw.call("resourceRead", file).await.unwrap()["data"], "words");
+    host.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_hears_of_the_file_that_an_agent_writes_and_reads_it() {
+    for build in BUILDS {
+        let home = Home::new();
+        let host = home.serve(build).await;
+        let mut raw = speaking(&host, "1.0.0").await;
+        let session = format!("claude:/{}", Uuid::new_v4());
+        let directory = format!("file://{}", home.work().display());
+        let config = json!({"permissionMode": "acceptEdits"});
+        let params = json!({"channel": session, "workingDirectories": [directory], "config": config});
+        raw.call("createSession", params).await.unwrap();
+        let state = raw.call("subscribe", json!({"channel": session})).await.unwrap();
+        let chat = state["snapshot"]["state"]["defaultChat"].as_str().unwrap().to_owned();
+        raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+        let includes = json!({"items": ["*.txt"]});
+        let watch = json!({"uri": directory, "recursive": true, "includes": includes});
+        let watch = raw.call("createResourceWatch", watch).await.unwrap();
+        raw.call("subscribe", json!({"channel": watch["channel"]})).await.unwrap();
+        let path = home.work().join("poem.txt");
+        let input = json!({"file_path": path, "content": "roses"});
+        raw.say(&chat, &format!("!tool Write {input}\n!say done")).await;
+        let file = format!("{directory}/poem.txt");
+        let (mut told, mut complete) = (Value::Null, false);
+        while told.is_null() || !complete {
+            let mut action = raw.receive().await.expect("an envelope")["params"]["action"].take();
+            complete |= action["type"] == "chat/turnComplete";
+            assert!(action["type"] != "chat/error", "{build}: {action:#}");
+            if action["type"] == "resourceWatch/changed" {
+                told = action["changes"]["items"][0]["uri"].take();
+            }
+        }
+        assert_eq!(told, file, "{build}");
+        let read = raw.call("resourceRead", json!({"uri": file})).await.unwrap();
+        assert_eq!(read["data"], "roses", "{build}");
+        host.stop().await;
+    }
+}

@@ -205,6 +205,22 @@ async fn what_is_not_granted_any_more_is_not_watched_any_more() {
 }
 
 #[tokio::test]
+async fn a_directory_that_no_session_has_any_more_is_not_told_of() {
+    let rig = rig().await;
+    let mut desk = Desk::new(&rig, "1.0.0").await;
+    let channel = subscribed(&mut desk, "work", json!({})).await;
+    desk.raw.call("disposeSession", json!({"channel": desk.session})).await.unwrap();
+    std::fs::write(desk.path("work/new"), "x").unwrap();
+    // The change ends it, and whoever asks is told so.
+    while desk.raw.call("subscribe", json!({"channel": channel})).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    let told = desk.raw.heard.iter().any(|message| message["params"]["action"]["type"] == "resourceWatch/changed");
+    assert!(!told);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn nobody_dispatches_on_a_watch() {
     let rig = rig().await;
     let mut desk = Desk::new(&rig, "1.0.0").await;

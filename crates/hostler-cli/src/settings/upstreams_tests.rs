@@ -185,6 +185,21 @@ fn variables_that_hold_credentials_are_all_known() {
 }
 
 #[test]
+fn what_clients_are_granted_is_a_choice_of_three() {
+    use crate::ports::GrantSetting::{Always, Ask, Never};
+    for (file, expected) in [
+        ("", Never),
+        ("[files]", Never),
+        ("[files]\ngrant = 'never'", Never),
+        ("[files]\ngrant = 'ask'", Ask),
+        ("[files]\ngrant = 'always'", Always),
+    ] {
+        let settings = check(&[], &[], file).unwrap();
+        assert_eq!((settings.grants, settings.warnings.len()), (expected, 0), "{file}");
+    }
+}
+
+#[test]
 fn limits_prices_and_betas_are_read_exactly() {
     let file = "
         allowed-betas = ['interleaved-thinking']

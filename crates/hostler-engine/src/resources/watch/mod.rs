@@ -22,7 +22,7 @@ use crate::host::Host;
 use crate::hub::Subscriber;
 use crate::state::ChannelState;
 use crate::{EngineError, uri};
-use listen::Listener;
+use listen::{Heard, Listener};
 use patterns::Patterns;
 
 /// How many there may be. Each takes one of the few handles that a system has for this.
@@ -106,6 +106,10 @@ impl Watches {
         }
     }
 
+    fn end(&self, channel: &str) {
+        self.lock().remove(channel);
+    }
+
     /// Ends those that watch such a path, and says which.
     pub(crate) fn end_if(&self, ends: impl Fn(&Path) -> bool) -> Vec<Arc<str>> {
         let ended = |_: &Arc<str>, watch: &mut Watch| ends(&watch.path);
@@ -136,7 +140,7 @@ impl Resources {
         let (channel, number) = match watches.same(&state) {
             Some(same) => same,
             None => {
-                let (listener, mut heard) = {
+                let (listener, heard) = {
                     let (found, patterns) = (found.clone(), patterns);
                     let listen = move |_: &Shelf, _: &Path| Listener::start(&found, &given, recursive, patterns);
                     self.act(&uri, Access::Read, listen).await?
@@ -147,22 +151,32 @@ impl Resources {
                     return Err(ResourceError::of(&uri, Access::Read, FileError::Changed));
                 }
                 let channel: Arc<str> = format!("{}{}", uri::WATCH, Uuid::new_v4().simple()).into();
+                let path = found.path.clone();
                 let watch = Watch { state, path: found.path, awaited: Vec::new(), next: 0, _listener: listener };
                 let number = watches.add(&channel, watch)?;
-                let (host, name, stop) = (Arc::clone(&self.host), Arc::clone(&channel), self.host.stop.clone());
+                let (resources, name, stop) = (self.clone(), Arc::clone(&channel), self.host.stop.clone());
                 self.host.tasks.spawn(async move {
-                    let tell = async {
-                        while let Some(changes) = heard.next().await {
-                            host.tell_changes(&name, changes).await;
-                        }
-                    };
-                    stop.run_until_cancelled(tell).await;
+                    stop.run_until_cancelled(resources.tell(&name, path, heard)).await;
                 });
                 (channel, number)
             }
         };
         self.host.await_subscriber(Arc::clone(&channel), number);
         Ok(channel.to_string())
+    }
+
+    /// Tells what is heard, as long as it may be read.
+    async fn tell(&self, channel: &Arc<str>, path: PathBuf, mut heard: Heard) {
+        while let Some(changes) = heard.next().await {
+            let watched = path.clone();
+            let allowed = self.blocking(move |shelf| shelf.roots().allow(&watched, Access::Read)).await;
+            if !allowed.unwrap_or_default() {
+                self.host.shelf.watches.end(channel);
+                self.host.hub.close(channel);
+                return;
+            }
+            self.host.tell_changes(channel, changes).await;
+        }
     }
 }
 

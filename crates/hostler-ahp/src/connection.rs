@@ -216,8 +216,8 @@ where
         meta: None,
         snapshots,
         default_directory: Url::from_directory_path(context.engine.default_directory()).ok().map(String::from),
-        completion_trigger_characters: None,
-        terminal_command_prefix: None,
+        completion_trigger_characters: Some(["@", "#", "/"].map(str::to_owned).to_vec()),
+        terminal_command_prefix: context.engine.command_prefix().map(str::to_owned),
         telemetry: None,
         automations: None,
     };

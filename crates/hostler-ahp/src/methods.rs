@@ -1,12 +1,13 @@
 //! The commands: what each request does.
 
 use ahp_types::commands::{
-    CreateChatParams, CreateSessionParams, InitializeParams, ListSessionsParams, ListSessionsResult, ReconnectParams,
-    ResolveSessionConfigParams, ResolveSessionConfigResult, SubscribeParams,
+    CompletionItemKind, CompletionsParams, CompletionsResult, CreateChatParams, CreateSessionParams, InitializeParams,
+    ListSessionsParams, ListSessionsResult, ReconnectParams, ResolveSessionConfigParams, ResolveSessionConfigResult,
+    SessionConfigCompletionsParams, SessionConfigCompletionsResult, SubscribeParams,
 };
 use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
-use hostler_engine::{AuditRow, CreateSession, Engine, EngineError, Images};
+use hostler_engine::{AuditRow, ConfigWish, CreateSession, Engine, EngineError, Images};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -36,6 +37,12 @@ pub(crate) enum Command {
     DropImages(DropParams),
     /// Say what would become of attachments, which are looked at for that.
     Plan(PlanParams),
+    /// Say what can be configured; git is asked.
+    ResolveConfig(ResolveSessionConfigParams),
+    /// Say what can be offered to somebody who is typing; the disk is looked at.
+    Completions(CompletionsParams),
+    /// Say which values a property can have; git is asked.
+    ConfigValues(SessionConfigCompletionsParams),
 }
 
 /// How many entries of an audit log are sent at once, unless fewer are asked for.
@@ -162,7 +169,18 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Err(error) => Err(error),
         },
         "listSessions" => list_sessions(engine, params),
-        "resolveSessionConfig" => resolve_session_config(engine, params),
+        "resolveSessionConfig" => match decode::params(params) {
+            Ok(params) => return Command::ResolveConfig(params),
+            Err(error) => Err(error),
+        },
+        "completions" => match decode::params(params) {
+            Ok(params) => return Command::Completions(params),
+            Err(error) => Err(error),
+        },
+        "sessionConfigCompletions" => match decode::params(params) {
+            Ok(params) => return Command::ConfigValues(params),
+            Err(error) => Err(error),
+        },
         "initialize" | "reconnect" => Err(RpcError::new(-32601, "the connection is initialized already")),
         _ => Err(RpcError::unknown_method(method)),
     };
@@ -222,10 +240,30 @@ fn list_sessions(engine: &Engine, params: Value) -> Result<Value, RpcError> {
     value(&ListSessionsResult { next_cursor: page.next_cursor, items: page.items })
 }
 
-fn resolve_session_config(engine: &Engine, params: Value) -> Result<Value, RpcError> {
-    let params: ResolveSessionConfigParams = decode::params(params)?;
-    let config = engine.resolve_config(params.provider.as_deref(), params.config.as_ref())?;
+/// What can be configured for a session, with defaults filled in.
+pub(crate) async fn resolve_config(engine: &Engine, params: ResolveSessionConfigParams) -> Result<Value, RpcError> {
+    let ResolveSessionConfigParams { provider, working_directory: directory, config, .. } = params;
+    let wish = ConfigWish { provider, directory, values: config.unwrap_or_default() };
+    let config = engine.resolve_config(&wish).await?;
     value(&ResolveSessionConfigResult { schema: config.schema, values: config.values })
+}
+
+/// What can be offered to somebody who is typing.
+pub(crate) async fn completions(engine: &Engine, params: CompletionsParams) -> Result<Value, RpcError> {
+    let items = match params.kind {
+        CompletionItemKind::UserMessage => engine.completions(&params.channel, &params.text, params.offset).await?,
+        // What a newer client completes there is nothing for yet.
+        CompletionItemKind::Unknown(_) => Vec::new(),
+    };
+    value(&CompletionsResult { items })
+}
+
+/// The values of a property that fit a search.
+pub(crate) async fn config_values(engine: &Engine, params: SessionConfigCompletionsParams) -> Result<Value, RpcError> {
+    let SessionConfigCompletionsParams { provider, working_directory: directory, config, property, query, .. } = params;
+    let wish = ConfigWish { provider, directory, values: config.unwrap_or_default() };
+    let items = engine.config_values(&wish, &property, &query.unwrap_or_default()).await?;
+    value(&SessionConfigCompletionsResult { items })
 }
 
 /// Takes pictures out of a conversation.

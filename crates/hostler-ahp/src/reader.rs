@@ -108,6 +108,13 @@ impl Reader {
                 Err(error) => self.reply(encode::answer(&id, Err(error))).await,
             },
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
+            Command::ResolveConfig(params) => {
+                self.later(id, async move { methods::resolve_config(&engine, params).await })
+            }
+            Command::Completions(params) => self.later(id, async move { methods::completions(&engine, params).await }),
+            Command::ConfigValues(params) => {
+                self.later(id, async move { methods::config_values(&engine, params).await })
+            }
             Command::StopWork(work) => self.later(id, async move {
                 let stopped = engine.stop_background_work(&work.channel, &work.id).await;
                 stopped.map(|()| Value::Null).map_err(RpcError::from)

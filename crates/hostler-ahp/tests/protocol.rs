@@ -75,7 +75,6 @@ async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
     for method in [
         "fetchTurns",
         "authenticate",
-        "completions",
         "createTerminal",
         "shutdown",
         "_vscodeUpgrade",

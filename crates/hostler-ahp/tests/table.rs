@@ -119,9 +119,11 @@ async fn what_is_not_offered_is_not_advertised() {
     let mut raw = Raw::connect(&rig);
     let params = json!({"protocolVersions": ["1.0.0"], "clientId": "c", "initialSubscriptions": ["ahp-root://"]});
     let hello = raw.call("initialize", params).await.unwrap();
-    for key in ["automations", "telemetry", "completionTriggerCharacters", "terminalCommandPrefix"] {
+    for key in ["automations", "telemetry"] {
         assert_eq!(hello.get(key), None, "{key}");
     }
+    assert_eq!(hello["completionTriggerCharacters"], json!(["@", "#", "/"]));
+    assert_eq!(hello["terminalCommandPrefix"], "!");
     let agent = &hello["snapshots"][0]["state"]["agents"][0];
     let directories = json!({"multipleWorkingDirectories": {"immutablePrimary": true}});
     assert_eq!(agent["capabilities"], directories, "no other chats, forks or side chats");

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hostler_driver::{
-    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, DriverEvent, OpenError, OpenSpec,
-    Opened, TurnOutcome,
+    AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, DriverEvent, OpenError,
+    OpenSpec, Opened, TurnOutcome,
 };
 use hostler_process::{ConversationLock, Environment, LockError, SpawnSpec};
 use serde::Deserialize;
@@ -28,6 +28,12 @@ use crate::wire::HostRequest;
 const LAST_BREATH: Duration = Duration::from_secs(3);
 
 const LOCK_POLL: Duration = Duration::from_millis(20);
+
+/// How many commands of an agent are told.
+const MOST_COMMANDS: usize = 1_000;
+
+/// How many letters of a command's description are told.
+const LONGEST_DESCRIPTION: usize = 300;
 
 /// What the handshake's answer tells newer builds' hosts.
 #[derive(Debug, Default, Deserialize)]
@@ -78,7 +84,8 @@ pub(crate) async fn open(
         let remains = bury(&connection, &mut events, CloseMode::Now).await;
         return Err(failure::wrong_version(&config.executable, version, config.min_version, remains));
     }
-    let facts = ConnectionFacts { pid, version: version.map(|version| version.to_string()) };
+    let commands = told_commands(answer.as_deref());
+    let facts = ConnectionFacts { pid, version: version.map(|version| version.to_string()), commands };
     Ok(Opened { connection: Box::new(connection), events, facts })
 }
 
@@ -167,6 +174,25 @@ async fn bury(connection: &ClaudeConnection, events: &mut mpsc::Receiver<DriverE
         }
     }
     remains
+}
+
+/// The commands that the handshake's answer tells. What cannot be read is left out.
+fn told_commands(answer: Option<&RawValue>) -> Vec<AgentCommand> {
+    #[derive(Deserialize)]
+    struct Told {
+        commands: Vec<serde_json::Value>,
+    }
+    let told = answer.and_then(|answer| serde_json::from_str::<Told>(answer.get()).ok());
+    let commands = told.into_iter().flat_map(|told| told.commands).take(MOST_COMMANDS);
+    let commands = commands.filter_map(|command| serde_json::from_value::<AgentCommand>(command).ok());
+    commands
+        .filter(|command| !command.name.is_empty())
+        .map(|command| {
+            // Some descriptions are whole manuals.
+            let description = command.description.chars().take(LONGEST_DESCRIPTION).collect();
+            AgentCommand { description, ..command }
+        })
+        .collect()
 }
 
 fn told_version(answer: Option<&RawValue>) -> Option<Version> {

@@ -105,6 +105,7 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   absence              seconds that a client may be away before it leaves its sessions
                        [default: 30]
   allow-bypass         let clients choose the permission mode that asks nothing [default: false]
+  no-commands          let nobody run `!commands` on this machine [default: false]
   unattended           what becomes of requests that nobody answers: wait, deny or allow
                        [default: wait]
   unattended-after     seconds after which they are denied [default: at once]

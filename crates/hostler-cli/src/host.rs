@@ -209,6 +209,7 @@ pub(crate) fn options(
         durability: settings.durability,
         agent_env: settings.agent_env.clone(),
         allow_bypass: settings.allow_bypass,
+        no_commands: settings.no_commands,
         unattended: settings.unattended,
         grants: settings.grants,
         permission_mode: settings.permission_mode.clone(),

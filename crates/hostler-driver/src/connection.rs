@@ -89,6 +89,20 @@ pub struct ConnectionFacts {
     pub pid: u32,
     /// The agent's version, where the handshake tells it.
     pub version: Option<String>,
+    /// The commands that the agent itself knows, where the handshake tells them.
+    pub commands: Vec<AgentCommand>,
+}
+
+/// A command that begins with a slash.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AgentCommand {
+    /// Its name, without the slash.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// What may stand behind it.
+    pub argument_hint: String,
 }
 
 /// A connection whose handshake is finished.

@@ -19,8 +19,8 @@ mod tool;
 
 pub use clock::Clock;
 pub use connection::{
-    CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER, OpenError,
-    OpenErrorKind, OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
+    AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER,
+    OpenError, OpenErrorKind, OpenSpec, Opened, PolicyChange, ResumeToken, Steer, SteerId,
 };
 pub use event::{
     ApiErrorCategory, BackgroundKind, BackgroundTask, DriverEvent, PartId, PartKind, TokenUsage, ToolOutcome,

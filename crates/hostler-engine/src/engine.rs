@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ahp_types::common::JsonObject;
-use ahp_types::state::{MessageAttachment, RootState, SessionActiveClient, SessionConfigSchema, SessionConfigState};
+use ahp_types::state::{MessageAttachment, RootState, SessionActiveClient, SessionConfigState};
 use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver, Images};
 use hostler_rules::RuleBook;
@@ -13,14 +13,18 @@ use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
 use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use url::Url;
 
 use crate::actor::{BackgroundOutput, Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::attach::{Fetch, PlanSummary};
 use crate::catalogue::{Catalogue, SessionPage};
 use crate::clock::ClockExt as _;
+use crate::commands::Commands;
+use crate::complete::Walks;
 use crate::fleet::{Fleet, FleetConfig, FleetStatus};
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
+use crate::local::COMMAND_PREFIX;
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::resources::{GrantPolicy, Shelf};
@@ -29,7 +33,7 @@ use crate::root::Root;
 use crate::session::{Dispatch, Session};
 use crate::stopping::BackgroundOnStop;
 use crate::transcript::CONTENT_SCHEME;
-use crate::{EngineError, clients, config, uri};
+use crate::{EngineError, clients, uri};
 
 /// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
 pub const ABSENCE: Duration = Duration::from_secs(30);
@@ -75,6 +79,12 @@ pub struct EngineConfig {
     pub fleet: FleetConfig,
     /// The most that one message may carry.
     pub attachments: Limits,
+    /// What runs the machine's programs.
+    pub commands: Arc<dyn Commands>,
+    /// Whether clients may run commands in the user's shell.
+    pub shell: bool,
+    /// What new sessions begin with by the host's own settings, which beat what clients write into its configuration.
+    pub session_defaults: JsonObject,
 }
 
 /// A wish for a session.
@@ -101,15 +111,6 @@ pub struct Content {
     pub body: Vec<u8>,
 }
 
-/// A configuration's schema and its values.
-#[derive(Debug, Clone)]
-pub struct SessionConfig {
-    /// What can be configured.
-    pub schema: SessionConfigSchema,
-    /// How it is.
-    pub values: JsonObject,
-}
-
 /// The engine. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
@@ -132,6 +133,10 @@ impl Engine {
         let host = Arc::new(Host {
             default_provider: first.describe().id,
             root: Root::new(&config.drivers, &*config.gateway),
+            commands: config.commands,
+            walks: Walks::default(),
+            shell: config.shell,
+            session_defaults: config.session_defaults,
             store,
             hub,
             catalogue: Catalogue::default(),
@@ -176,6 +181,11 @@ impl Engine {
         &self.host.default_directory
     }
 
+    /// What stands before commands for the user's shell, if clients may run any.
+    pub fn command_prefix(&self) -> Option<&'static str> {
+        self.host.shell.then_some(COMMAND_PREFIX)
+    }
+
     /// The last number that was given out.
     pub fn current_seq(&self) -> u64 {
         self.host.store.sequencer().current()
@@ -195,7 +205,8 @@ impl Engine {
             return Err(EngineError::ProviderNotFound(provider));
         }
         let directories = host.directories(&wish.working_directories)?;
-        let config = self.resolve_config(Some(&provider), wish.config.as_ref())?;
+        let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
+        let config = host.session_config(home.as_deref(), &wish.config.unwrap_or_default())?;
         let config = SessionConfigState { schema: config.schema, values: config.values };
         let session_uri: Arc<str> = wish.uri.into();
         let mut session =
@@ -260,23 +271,6 @@ impl Engine {
     /// If the cursor is not one of ours.
     pub fn list_sessions(&self, limit: Option<usize>, cursor: Option<&str>) -> Result<SessionPage, EngineError> {
         self.host.catalogue.page(limit, cursor)
-    }
-
-    /// What can be configured for a session, with defaults filled in. Changes nothing.
-    ///
-    /// # Errors
-    /// If the provider is unknown or a value is not one of the schema's.
-    pub fn resolve_config(
-        &self,
-        provider: Option<&str>,
-        config: Option<&JsonObject>,
-    ) -> Result<SessionConfig, EngineError> {
-        if let Some(provider) = provider.filter(|provider| !self.host.drivers.contains_key(*provider)) {
-            return Err(EngineError::ProviderNotFound(provider.to_owned()));
-        }
-        let bypass = self.host.permissions.allow_bypass;
-        let values = config::resolve(config, bypass).map_err(EngineError::Invalid)?;
-        Ok(SessionConfig { schema: config::session_schema(bypass), values })
     }
 
     /// Subscribes to a channel. The snapshot arrives in the subscriber's queue under `token`, before any later

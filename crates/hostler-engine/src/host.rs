@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver};
@@ -18,8 +19,11 @@ use url::Url;
 
 use crate::actor::{Origin, SessionHandle};
 use crate::catalogue::Catalogue;
+use crate::commands::Commands;
+use crate::complete::Walks;
 use crate::fleet::Fleet;
 use crate::hub::{Delivery, Hub, SnapshotAt, Subscriber};
+use crate::local::{self, Local};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::resources::Shelf;
@@ -67,6 +71,12 @@ pub(crate) struct Host {
     /// The files that clients may reach.
     pub(crate) shelf: Shelf,
     pub(crate) root: Root,
+    pub(crate) commands: Arc<dyn Commands>,
+    pub(crate) walks: Walks,
+    /// Whether clients may run commands in the user's shell.
+    pub(crate) shell: bool,
+    /// What new sessions begin with by the host's own settings.
+    pub(crate) session_defaults: JsonObject,
     pub(crate) sessions: Mutex<Sessions>,
     pub(crate) agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
     /// Fires when the host goes down: nothing new begins.
@@ -92,6 +102,14 @@ impl Host {
     /// The agents that are alive, by session.
     pub(crate) fn agents(&self) -> MutexGuard<'_, HashMap<Arc<str>, AgentStatus>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a message wants of the host itself, if it is not for the agent.
+    pub(crate) fn local(&self, text: &str) -> Option<Local> {
+        local::of(text).filter(|local| match local {
+            Local::Command(_) => self.shell && !self.gateway.is_script(text),
+            Local::Rename(_) => true,
+        })
     }
 
     /// Registers the subscriber and puts the snapshot into its queue, in sequence order: what it hears later is newer.

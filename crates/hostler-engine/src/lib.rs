@@ -6,19 +6,25 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod annotations;
 mod attach;
 mod budget;
 mod catalogue;
 mod clients;
 mod clock;
+mod commands;
+mod complete;
 mod config;
+mod configure;
 mod desk;
 mod engine;
 mod error;
 mod fleet;
 mod gate;
+mod git;
 mod host;
 mod hub;
+mod local;
 mod permissions;
 mod port;
 mod preview;
@@ -41,7 +47,9 @@ pub use attach::{Contents, Fetch, FetchError, NoFetch, PlanSummary};
 pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
 pub use clock::SystemClock;
-pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE, SessionConfig};
+pub use commands::{CommandEnd, CommandSpec, Commands, Program, RunningCommand};
+pub use configure::{ConfigWish, SessionConfig};
+pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE};
 pub use error::EngineError;
 pub use fleet::{Caps, FleetConfig, FleetStatus};
 pub use hostler_attachments::Limits as AttachmentLimits;
@@ -60,4 +68,7 @@ pub use session::Dispatch;
 pub use state::{ChannelState, Outcome, Reduce, Refused};
 pub use stopping::BackgroundOnStop;
 pub use turn::{AgentPhase, Effect, End, Input as TurnInput, MessageId, Need, TurnId, TurnMachine, TurnPhase};
-pub use uri::{ROOT, default_chat_uri, is_session_uri, worker_chat_uri};
+pub use uri::{
+    ROOT, annotated as annotated_session, annotations as annotations_uri, default_chat_uri, is_session_uri,
+    worker_chat_uri,
+};

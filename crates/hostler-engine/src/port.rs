@@ -34,6 +34,11 @@ pub trait ModelGateway: Send + Sync + 'static {
         None
     }
 
+    /// Whether a text is meant for a model that takes scripts, although it looks like a command for the host's shell.
+    fn is_script(&self, _text: &str) -> bool {
+        false
+    }
+
     /// What a session has used, may use and waits for; nothing, here and below, if the gateway does not count.
     fn budget(&self, _session: &str) -> Option<SessionBudget> {
         None

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ahp_types::state::{ChatState, SessionState};
-use hostler_driver::ResumeToken;
+use ahp_types::state::{AnnotationsState, ChatState, SessionState};
+use hostler_driver::{AgentCommand, ResumeToken};
 use hostler_store::{HostRecord, StoreError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -14,7 +14,14 @@ use uuid::Uuid;
 #[serde(tag = "record", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Record {
     /// The session left memory: what it was just before its first message.
-    Opened { session: Box<SessionState>, chat: Box<ChatState>, created_at: String, conversation: Uuid },
+    Opened {
+        session: Box<SessionState>,
+        chat: Box<ChatState>,
+        created_at: String,
+        conversation: Uuid,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        annotations: Option<AnnotationsState>,
+    },
     /// How the conversation is continued from here on.
     Resume { token: ResumeToken },
     /// The agent works on a turn's message, so it must not get it again.
@@ -49,6 +56,12 @@ pub(crate) struct SessionSnapshot {
     /// Queued messages that have become turns lately.
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     pub(crate) consumed: VecDeque<String>,
+    /// What people have written about places in files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) annotations: Option<AnnotationsState>,
+    /// The commands that the agent has told of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) commands: Vec<AgentCommand>,
 }
 
 impl Record {

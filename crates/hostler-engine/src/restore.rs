@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ahp_types::StateAction;
+use ahp_types::state::AnnotationsState;
 use hostler_rules::RuleSet;
 use hostler_store::{JournalRow, StoredState, StoredTurn};
 
@@ -36,10 +37,21 @@ pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Opti
 }
 
 fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) -> Option<Session> {
-    let SessionSnapshot { session, mut chat, created_at, conversation, token, allowed, delivered, workers, consumed } =
-        serde_json::from_str(body)
-            .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
-            .ok()?;
+    let SessionSnapshot {
+        session,
+        mut chat,
+        created_at,
+        conversation,
+        token,
+        allowed,
+        delivered,
+        workers,
+        consumed,
+        annotations,
+        commands,
+    } = serde_json::from_str(body)
+        .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
+        .ok()?;
     let mut workers = workers;
     for StoredTurn { chat: of, body } in turns {
         let chat = match workers.iter_mut().find(|worker| worker.resource == of) {
@@ -57,6 +69,8 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         session: Arc::new(session),
         stored_turns: chat.turns.len(),
         chat: Arc::new(chat),
+        annotations: restored(annotations),
+        commands,
         workers: workers.into_iter().map(Worker::restored).collect(),
         created_at,
         conversation,
@@ -72,14 +86,20 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
     Some(session)
 }
 
+fn restored(annotations: Option<AnnotationsState>) -> Arc<AnnotationsState> {
+    Arc::new(annotations.unwrap_or(AnnotationsState { annotations: Vec::new() }))
+}
+
 fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session>) {
     match serde_json::from_str(json) {
-        Ok(Record::Opened { session: state, chat, created_at, conversation }) => {
+        Ok(Record::Opened { session: state, chat, created_at, conversation, annotations }) => {
             *session = Some(Session {
                 uri: Arc::clone(uri),
                 chat_uri: chat.resource.as_str().into(),
                 session: Arc::new(*state),
                 chat: Arc::new(*chat),
+                annotations: restored(annotations),
+                commands: Vec::new(),
                 workers: Vec::new(),
                 created_at,
                 conversation,

@@ -1,6 +1,6 @@
 //! The root channel: what belongs to the host as a whole. Its one writer is the lock around its state.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ahp_types::StateAction;
 use ahp_types::actions::RootAgentsChangedAction;
@@ -12,6 +12,7 @@ use hostler_driver::Driver;
 use hostler_store::{Batch, Durability, Entry, JournalRow};
 use tokio::sync::Mutex;
 
+use crate::config::Offer;
 use crate::host::Host;
 use crate::hub::Subscriber;
 use crate::port::ModelGateway;
@@ -24,11 +25,23 @@ const MAX_CONFIG: usize = 1024 * 1024;
 
 pub(crate) struct Root {
     state: Mutex<Arc<RootState>>,
+    /// The configuration's values, for those who cannot wait for the state.
+    values: RwLock<Arc<JsonObject>>,
 }
 
 impl Root {
     pub(crate) fn new(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> Self {
-        Self { state: Mutex::new(Arc::new(initial(drivers, gateway))) }
+        Self { state: Mutex::new(Arc::new(initial(drivers, gateway))), values: RwLock::default() }
+    }
+
+    /// What clients have written into the host's configuration.
+    pub(crate) fn values(&self) -> Arc<JsonObject> {
+        Arc::clone(&self.values.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn remember_values(&self, state: &RootState) {
+        let values = state.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
+        *self.values.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(values);
     }
 
     pub(crate) async fn state(&self) -> Arc<RootState> {
@@ -47,6 +60,7 @@ impl Host {
                 Arc::make_mut(&mut state).reduce(&action);
             }
         }
+        self.root.remember_values(&state);
         Ok(())
     }
 
@@ -72,9 +86,10 @@ impl Host {
     }
 
     async fn accept_root(&self, state: &mut Arc<RootState>, dispatch: &Dispatch) -> Result<(), String> {
-        let StateAction::RootConfigChanged(_) = &dispatch.action else {
+        let StateAction::RootConfigChanged(change) = &dispatch.action else {
             return Err("this host does not support that action on this channel".to_owned());
         };
+        config::check_host_change(&self.offer(None), &change.config)?;
         let mut next = Arc::clone(state);
         Arc::make_mut(&mut next).reduce(&dispatch.action);
         let size =
@@ -88,6 +103,7 @@ impl Host {
         let batch = Batch::new(None, durability).entry(entry.with_origin(Some(dispatch.origin())));
         self.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
         *state = next;
+        self.root.remember_values(state);
         Ok(())
     }
 }
@@ -116,7 +132,7 @@ impl Host {
 
 /// What the drivers and the gateway offer at the start.
 fn initial(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootState {
-    let config = RootConfigState { schema: config::root_schema(), values: JsonObject::new() };
+    let config = RootConfigState { schema: config::host_schema(&Offer::default()), values: JsonObject::new() };
     let agents = agents(drivers, gateway);
     RootState { agents, active_sessions: None, terminals: None, config: Some(config), meta: None }
 }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use ahp_types::actions::{ChatTurnStartedAction, StateAction};
 use ahp_types::state::{
-    ChatInputRequest, ChatState, ChatSummary, Message, MessageKind, MessageOrigin, PendingMessage, ResponsePart,
-    SessionConfigState, SessionLifecycle, SessionState, SessionStatus, ToolCallPendingConfirmationState, ToolCallState,
+    AnnotationsState, ChatInputRequest, ChatState, ChatSummary, Message, MessageKind, MessageOrigin, PendingMessage,
+    ResponsePart, SessionConfigState, SessionLifecycle, SessionState, SessionStatus, ToolCallPendingConfirmationState,
+    ToolCallState,
 };
 use hostler_attachments::Title;
-use hostler_driver::{ConversationStart, ResumeToken};
+use hostler_driver::{AgentCommand, ConversationStart, ResumeToken};
 use hostler_rules::{Effect, Rule, RuleSet, Scope};
 use hostler_store::{SnapshotRow, StoreError, TurnRow};
 use url::Url;
@@ -61,6 +62,10 @@ pub(crate) struct Session {
     pub(crate) chat_uri: Arc<str>,
     pub(crate) session: Arc<SessionState>,
     pub(crate) chat: Arc<ChatState>,
+    /// What people have written about places in files.
+    pub(crate) annotations: Arc<AnnotationsState>,
+    /// The commands that the agent has told of.
+    pub(crate) commands: Vec<AgentCommand>,
     /// The chats of sub-agents, in the order of their beginning.
     pub(crate) workers: Vec<Worker>,
     pub(crate) created_at: String,
@@ -135,6 +140,8 @@ impl Session {
             chat_uri,
             session: Arc::new(session),
             chat: Arc::new(chat),
+            annotations: Arc::new(AnnotationsState { annotations: Vec::new() }),
+            commands: Vec::new(),
             workers: Vec::new(),
             created_at: now,
             token: None,
@@ -151,6 +158,9 @@ impl Session {
     /// Moves the state. Every number that clients see has passed here.
     pub(crate) fn apply(&mut self, channel: &str, action: &StateAction) -> Outcome {
         if channel != &*self.chat_uri {
+            if self.is_annotations(channel) {
+                return Arc::make_mut(&mut self.annotations).reduce(action);
+            }
             if let Some(worker) = self.workers.iter_mut().find(|worker| *worker.uri == *channel) {
                 return worker.apply(action);
             }
@@ -174,6 +184,11 @@ impl Session {
             self.injected = None;
         }
         outcome
+    }
+
+    /// Whether a channel is the one of the session's annotations.
+    pub(crate) fn is_annotations(&self, channel: &str) -> bool {
+        uri::annotated(channel) == Some(&*self.uri)
     }
 
     /// The messages that wait for their turn.
@@ -234,6 +249,8 @@ impl Session {
             allowed: self.rules.iter().map(ToString::to_string).collect(),
             delivered: self.delivered.clone(),
             consumed: self.consumed.clone(),
+            annotations: (!self.annotations.annotations.is_empty()).then(|| (*self.annotations).clone()),
+            commands: self.commands.clone(),
         };
         let body = serde_json::to_string(&snapshot).map_err(encode)?;
         let mut turns = Vec::new();

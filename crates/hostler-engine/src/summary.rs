@@ -5,8 +5,8 @@ use std::sync::Arc;
 use ahp_types::state::{ChatState, SessionChatSummary, SessionStatus, SessionSummary};
 
 use crate::session::Session;
-use crate::stopping;
 use crate::worker::Worker;
+use crate::{annotations, stopping, uri};
 
 /// How many sub-agents' chats the line names, the newest ones. The session itself names them all.
 const LISTED_WORKERS: usize = 100;
@@ -31,7 +31,7 @@ impl Session {
             origin: session.origin.clone(),
             project: session.project.clone(),
             working_directories: session.working_directories.clone(),
-            annotations: session.annotations.clone(),
+            annotations: annotations::summary(uri::annotations(&self.uri), &self.annotations),
             resource: self.uri.to_string(),
             created_at: self.created_at.clone(),
             modified_at: chat.modified_at.clone(),

@@ -13,6 +13,7 @@ const DEFAULT_CHAT: &str = "ahp-chat://default/";
 pub(crate) const WATCH: &str = "ahp-resource-watch:/";
 
 const WORKER_CHAT: &str = "ahp-chat://subagent/";
+const ANNOTATIONS: &str = "/annotations";
 
 /// Whether a URI can name a session: it has a legal scheme that is none of the protocol's own.
 pub fn is_session_uri(uri: &str) -> bool {
@@ -25,6 +26,17 @@ pub fn is_session_uri(uri: &str) -> bool {
         && (!scheme.starts_with("ahp-") || scheme == "ahp-session")
         && scheme != "file"
         && scheme != "mcp"
+        && !uri.ends_with(ANNOTATIONS)
+}
+
+/// The channel of a session's annotations.
+pub fn annotations(session: &str) -> String {
+    format!("{session}{ANNOTATIONS}")
+}
+
+/// The session whose annotations a channel has.
+pub fn annotated(channel: &str) -> Option<&str> {
+    channel.strip_suffix(ANNOTATIONS).filter(|session| is_session_uri(session))
 }
 
 /// The URI of a session's default chat.
@@ -53,6 +65,9 @@ pub(crate) fn is_worker(channel: &str) -> bool {
 
 /// The session that a channel belongs to: the channel itself, or the one that a chat's URI carries.
 pub(crate) fn session_of(channel: &str) -> Option<String> {
+    if let Some(session) = annotated(channel) {
+        return Some(session.to_owned());
+    }
     if !channel.starts_with(CHAT_SCHEME) {
         return is_session_uri(channel).then(|| channel.to_owned());
     }
@@ -90,6 +105,13 @@ mod tests {
         assert_eq!(chat, "ahp-chat://subagent/Y2xhdWRlOi9z/toolu_1%2F%C3%BC");
         assert_eq!(session_of(&chat).as_deref(), Some("claude:/s"));
         assert!(is_worker(&chat) && !is_worker(&default_chat_uri("claude:/s")));
+    }
+
+    #[test]
+    fn annotations_lead_back_to_their_session_and_are_none() {
+        let channel = annotations("claude:/s");
+        assert_eq!((session_of(&channel).as_deref(), is_session_uri(&channel)), (Some("claude:/s"), false));
+        assert_eq!(session_of("ahp-chat://default/x/annotations"), None);
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What a session uses and may use, as its clients see it: totals, limits, and a budget that is reached.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "common/commands.rs"]
+mod commands;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -155,6 +158,9 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         clock: Arc::new(hostler_engine::SystemClock::default()),
         fleet: hostler_engine::FleetConfig::default(),
         attachments: hostler_engine::AttachmentLimits::default(),
+        commands: Arc::new(commands::PlainCommands),
+        shell: true,
+        session_defaults: Default::default(),
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -11,6 +11,9 @@ use proptest::prelude::*;
 #[derive(Debug, Clone)]
 enum Step {
     Accept(Need),
+    /// A message that the host itself works on.
+    AcceptLocal,
+    LocalOver,
     Queue,
     Unqueue,
     Reorder,
@@ -44,6 +47,8 @@ fn need() -> impl Strategy<Value = Need> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => need().prop_map(Step::Accept),
+        2 => Just(Step::AcceptLocal),
+        3 => Just(Step::LocalOver),
         5 => Just(Step::Queue),
         1 => Just(Step::Unqueue),
         1 => Just(Step::Reorder),
@@ -80,6 +85,8 @@ struct World {
     sent: Vec<String>,
     queue: VecDeque<String>,
     consumed: HashSet<String>,
+    /// What the host itself works on.
+    local: Option<String>,
     /// A turn was cancelled or failed, and no person has said anything since.
     quiet: bool,
     agents: i32,
@@ -121,7 +128,10 @@ impl World {
                 assert!(self.consumed.insert(message), "a message is consumed once");
                 let turn = self.turn();
                 self.head(false);
-                Some(TurnInput::Accepted { turn, need: Need::Nothing })
+                Some(match self.next.is_multiple_of(4) {
+                    true => TurnInput::AcceptedLocal(turn),
+                    false => TurnInput::Accepted { turn, need: Need::Nothing },
+                })
             }
             Effect::StartOwn(_) => {
                 assert!(!self.stopped);
@@ -146,6 +156,16 @@ impl World {
                 assert!(self.accepted.contains(&turn) && !self.over.contains(&turn), "only a living turn is sent");
                 assert!(!self.sent.contains(&turn), "no turn is sent twice");
                 self.sent.push(turn);
+                None
+            }
+            Effect::RunLocal(turn) => {
+                assert!(!self.stopped && self.local.is_none(), "one at a time");
+                assert!(self.accepted.contains(&turn) && !self.over.contains(&turn), "only for a living turn");
+                self.local = Some(turn);
+                None
+            }
+            Effect::StopLocal => {
+                assert!(self.local.take().is_some(), "something runs that can be stopped");
                 None
             }
             Effect::End(turn, end) => {
@@ -191,6 +211,12 @@ impl World {
         self.feed(TurnInput::Queue { head, go_on });
     }
 
+    fn local_over(&mut self) {
+        if let Some(turn) = self.local.take() {
+            self.feed(TurnInput::LocalOver(turn));
+        }
+    }
+
     fn living(&self) -> Option<String> {
         self.accepted.difference(&self.over).next().cloned()
     }
@@ -204,6 +230,14 @@ impl World {
                     self.feed(TurnInput::Accepted { turn, need: *need });
                 }
             }
+            Step::AcceptLocal => {
+                if self.machine.can_accept() && !self.full {
+                    self.quiet = false;
+                    let turn = self.turn();
+                    self.feed(TurnInput::AcceptedLocal(turn));
+                }
+            }
+            Step::LocalOver => self.local_over(),
             Step::Queue => {
                 self.next += 1;
                 self.queue.push_back(format!("m{}", self.next));
@@ -268,7 +302,7 @@ impl World {
     /// Lets everything that is under way come to its end, with a store that works and an agent that answers.
     fn settle(&mut self) {
         self.full = false;
-        for _ in 0..(40 + 8 * self.queue.len()) {
+        for _ in 0..(80 + 16 * self.queue.len()) {
             match self.machine.agent() {
                 AgentPhase::Opening => self.feed(TurnInput::Opened),
                 AgentPhase::Adapting => self.feed(TurnInput::Adapted),
@@ -278,6 +312,7 @@ impl World {
                 AgentPhase::Closing => self.feed(TurnInput::Closed),
                 AgentPhase::Absent | AgentPhase::Idle => {}
             }
+            self.local_over();
             self.feed(TurnInput::EndStored);
         }
     }
@@ -293,6 +328,7 @@ proptest! {
             world.apply(step);
         }
         world.settle();
+        prop_assert_eq!(&world.local, &None, "nothing of the host's own is left");
         prop_assert_eq!(&world.over, &world.accepted);
         prop_assert_eq!(world.machine.turn(), &TurnPhase::None);
         prop_assert!(matches!(world.machine.agent(), AgentPhase::Absent | AgentPhase::Idle));

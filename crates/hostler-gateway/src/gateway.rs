@@ -192,6 +192,12 @@ impl Gateway {
         }
     }
 
+    /// Whether a user's text is a script that some upstream plays.
+    #[must_use]
+    pub fn is_script(&self, text: &str) -> bool {
+        self.shared.offers().all().iter().any(|offer| offer.upstream.is_script(text))
+    }
+
     /// Mints a bearer for one agent process.
     #[must_use = "dropping the registration revokes its bearer"]
     pub fn register(&self, lease: Lease) -> Registration {

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, DropError, Images, OpenError,
-    OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt, ProviderInfo, RequestId, ResumeToken,
-    StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
+    AgentCommand, Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, DropError,
+    Images, OpenError, OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt, ProviderInfo,
+    RequestId, ResumeToken, StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
 };
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -176,6 +176,11 @@ impl Driver for FakeDriver {
 impl FakeStart {
     /// The handshake succeeds.
     pub fn succeed(self) -> FakeAgent {
+        self.succeed_with(Vec::new())
+    }
+
+    /// The handshake succeeds, and tells of commands.
+    pub fn succeed_with(self, commands: Vec<AgentCommand>) -> FakeAgent {
         let (events, receiver) = mpsc::channel(4096);
         let (prompt_sender, prompts) = mpsc::channel(64);
         let (answer_sender, answers) = mpsc::channel(64);
@@ -192,7 +197,7 @@ impl FakeStart {
             stopped: stop_sender,
             state: Arc::clone(&state),
         };
-        let facts = ConnectionFacts { pid: 4_000_000, version: Some("0.0.0-fake".to_owned()) };
+        let facts = ConnectionFacts { pid: 4_000_000, version: Some("0.0.0-fake".to_owned()), commands };
         let opened = Opened { connection: Box::new(connection), events: receiver, facts };
         // The one who wanted it may have given up.
         let _ = self.answer.send(Ok(opened));

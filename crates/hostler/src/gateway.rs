@@ -38,6 +38,10 @@ impl ModelGateway for Port {
         (terms(&choice) == lease.terms).then_some(choice.model)
     }
 
+    fn is_script(&self, text: &str) -> bool {
+        self.0.is_script(text)
+    }
+
     fn budget(&self, session: &str) -> Option<SessionBudget> {
         Some(budget(&self.0.session_status(session).borrow()))
     }

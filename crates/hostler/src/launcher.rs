@@ -20,7 +20,9 @@ use hostler_engine::{
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
+use serde_json::{Map, Value};
 
+use crate::commands::Supervised;
 use crate::models::ModelWatch;
 use crate::upstreams::{self, Joined};
 use crate::{agent, gateway};
@@ -72,7 +74,8 @@ async fn launch(
 ) -> Result<Host, LaunchError> {
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
-    let driver = driver(environment, installer, &options)?;
+    let supervisor = supervisor()?;
+    let driver = driver(environment, installer, &options, supervisor.clone())?;
     let joined = Joined::new(&options.vault);
     let config = GatewayConfig { dir: Some(options.state_dir.clone()), ..joined.config(&options.gateway)? };
     let gateway = Arc::new(Gateway::start(config).await.map_err(upstreams::sentence)?);
@@ -102,6 +105,9 @@ async fn launch(
         clock: Arc::new(SystemClock::default()),
         fleet: fleet(&options.fleet),
         attachments: options.attachments.clone(),
+        commands: Arc::new(Supervised::new(environment.vars.clone(), &options.credential_variables, supervisor)),
+        shell: !options.no_commands,
+        session_defaults: session_defaults(&options),
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
@@ -147,6 +153,12 @@ fn permissions(options: &HostOptions) -> PermissionConfig {
     }
 }
 
+/// What new sessions begin with.
+fn session_defaults(options: &HostOptions) -> Map<String, Value> {
+    let mode = options.permission_mode.iter().map(|mode| ("permissionMode".to_owned(), mode.as_str().into()));
+    mode.collect()
+}
+
 fn fleet(options: &FleetOptions) -> FleetConfig {
     let usual = FleetConfig::default();
     let idle = options.idle.unwrap_or(usual.idle);
@@ -160,15 +172,20 @@ fn fleet(options: &FleetOptions) -> FleetConfig {
     }
 }
 
+/// How this program is run to supervise another one.
+fn supervisor() -> Result<SupervisorCommand, LaunchError> {
+    let program = std::env::current_exe()
+        .map_err(|error| LaunchError::Other(format!("This program cannot find itself: {error}.")))?;
+    Ok(SupervisorCommand { program, args: vec![SUPERVISE.into()] })
+}
+
 fn driver(
     environment: &HostEnvironment,
     installer: &dyn Installer,
     options: &HostOptions,
+    supervisor: SupervisorCommand,
 ) -> Result<ClaudeDriver, LaunchError> {
     let executable = agent::choose(&options.claude, installer, environment)?;
-    let program = std::env::current_exe()
-        .map_err(|error| LaunchError::Other(format!("This program cannot find itself: {error}.")))?;
-    let supervisor = SupervisorCommand { program, args: vec![SUPERVISE.into()] };
     let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone()).map_err(|error| {
         LaunchError::Other(format!("The directory for the conversations' locks cannot be used: {error}."))
     })?;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod commands;
 mod credentials;
 mod gateway;
 mod launcher;

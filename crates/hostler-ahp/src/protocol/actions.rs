@@ -76,7 +76,6 @@ const CHATS: Here = Lacks("several chats in a session");
 const DIRECTORIES: Here = Lacks("another first directory for a session, or directories of a chat");
 const TERMINALS: Here = Lacks("terminals");
 const CHANGESETS: Here = Lacks("changesets");
-const ANNOTATIONS: Here = Lacks("annotations");
 const CANVASES: Here = Lacks("canvases");
 const AUTOMATIONS: Here = Lacks("automations");
 const CUSTOMIZATIONS: Here = Lacks("customizations");
@@ -168,11 +167,11 @@ actions! {
     ChangesetOperationStatusChanged "changeset/operationStatusChanged" [Changeset] Host (0, 3, 0) CHANGESETS, "";
     ChangesetCleared "changeset/cleared" [Changeset] Host (0, 2, 0) CHANGESETS, "";
 
-    AnnotationsSet "annotations/set" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
-    AnnotationsUpdated "annotations/updated" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
-    AnnotationsRemoved "annotations/removed" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
-    AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
-    AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) ANNOTATIONS, "";
+    AnnotationsSet "annotations/set" [Annotations] Client (0, 4, 0) Offered, "";
+    AnnotationsUpdated "annotations/updated" [Annotations] Client (0, 4, 0) Offered, "";
+    AnnotationsRemoved "annotations/removed" [Annotations] Client (0, 4, 0) Offered, "";
+    AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) Offered, "";
+    AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) Offered, "";
 
     TerminalData "terminal/data" [Terminal] Host (0, 1, 0) TERMINALS, "";
     TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) TERMINALS, "";

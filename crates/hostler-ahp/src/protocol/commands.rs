@@ -57,7 +57,7 @@ const TERMINALS: Here = Lacks("terminals");
 const AUTOMATIONS: Here = Lacks("automations");
 
 commands! {
-    "initialize" "root" "protocolVersions, clientId, clientInfo?, initialSubscriptions?" => "protocolVersion, serverSeq, snapshots, serverInfo, defaultDirectory" [-32005] Offered;
+    "initialize" "root" "protocolVersions, clientId, clientInfo?, initialSubscriptions?" => "protocolVersion, serverSeq, snapshots, serverInfo, defaultDirectory, completionTriggerCharacters, terminalCommandPrefix?" [-32005] Offered;
     "reconnect" "root" "clientId, lastSeenServerSeq, subscriptions" => "replay or snapshots" [-32008] Offered;
     "ping" "root" "" => "null" [] Offered;
     "subscribe" "any" "delivery?, view?" => "snapshot" [-32001] Offered;
@@ -68,9 +68,9 @@ commands! {
     "disposeChat" "chat" "" => "" [-32602] CHATS, INVALID_PARAMS;
     "moveChat" "chat" "destination" => "" [-32602] CHATS, INVALID_PARAMS;
     "fetchTurns" "chat" "cursor?" => "" [-32601] Lacks("turns by the page: snapshots hold all of them");
-    "completions" "chat" "kind, text, offset" => "" [-32601] Lacks("completions");
-    "resolveSessionConfig" "root" "provider?, config?" => "schema, values" [-32002, -32602] Offered;
-    "sessionConfigCompletions" "root" "provider?, config?, property, query?" => "" [-32601] Lacks("completions of settings: their values are in the schema");
+    "completions" "chat" "kind, text, offset" => "items" [-32001, -32602] Offered;
+    "resolveSessionConfig" "root" "provider?, workingDirectory?, config?" => "schema, values" [-32002, -32602] Offered;
+    "sessionConfigCompletions" "root" "provider?, workingDirectory?, config?, property, query?" => "items" [-32002] Offered;
     "authenticate" "root" "resource, token" => "" [-32601] Lacks("sign-ins: no agent here needs one");
     "createTerminal" "terminal" "claim, name?, cwd?, cols?, rows?" => "" [-32601] TERMINALS;
     "disposeTerminal" "terminal" "" => "" [-32601] TERMINALS;

@@ -49,14 +49,13 @@ impl ChannelKind {
         if let Some((_, kind)) = SCHEMES.iter().find(|(scheme, _)| channel.starts_with(scheme)) {
             return Some(*kind);
         }
+        if hostler_engine::annotated_session(channel).is_some() {
+            return Some(Self::Annotations);
+        }
         if !hostler_engine::is_session_uri(channel) {
             return None;
         }
-        Some(match channel.ends_with("/annotations") {
-            true => Self::Annotations,
-            false if channel.contains("/changeset/") => Self::Changeset,
-            false => Self::Session,
-        })
+        Some(if channel.contains("/changeset/") { Self::Changeset } else { Self::Session })
     }
 
     /// What people call it.

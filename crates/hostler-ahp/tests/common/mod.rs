@@ -1,6 +1,9 @@
 //! An engine with a fake driver behind the AHP surface.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+#[path = "../../../hostler-engine/tests/common/commands.rs"]
+mod commands;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,6 +75,9 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         clock: Arc::new(hostler_engine::SystemClock::default()),
         fleet: hostler_engine::FleetConfig::default(),
         attachments: hostler_engine::AttachmentLimits::default(),
+        commands: Arc::new(commands::PlainCommands),
+        shell: true,
+        session_defaults: Default::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }
 }

@@ -96,6 +96,8 @@ pub struct HostOptions {
     pub agent_env: Vec<(String, String)>,
     /// Whether sessions may skip permissions altogether, if a client chooses that.
     pub allow_bypass: bool,
+    /// Whether clients may not run commands in the user's shell.
+    pub no_commands: bool,
     /// What becomes of requests for permissions and answers that nobody answers.
     pub unattended: Unattended,
     /// What becomes of a client's request for files outside of the sessions' directories.

@@ -65,6 +65,7 @@ pub(crate) struct Settings {
     pub(crate) quota: Option<u64>,
     pub(crate) agent_env: Vec<(String, String)>,
     pub(crate) allow_bypass: bool,
+    pub(crate) no_commands: bool,
     pub(crate) unattended: Unattended,
     /// What becomes of requests for files outside of the sessions' directories.
     pub(crate) grants: GrantSetting,
@@ -144,6 +145,7 @@ pub(crate) enum Key {
     Model,
     PermissionMode,
     AllowBypass,
+    NoCommands,
     Unattended,
     UnattendedAfter,
     AttachedFiles,
@@ -186,7 +188,7 @@ const COUNT: &str = "a whole number";
 const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
 
 /// All settings. What stands before a dot is the table that the configuration file has them in.
-pub(crate) const TABLE: [(Key, &str, Kind); 46] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 47] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -219,6 +221,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 46] = [
     (Key::Model, "model", Kind::Text),
     (Key::PermissionMode, "permission-mode", Kind::Text),
     (Key::AllowBypass, "allow-bypass", Kind::Switch),
+    (Key::NoCommands, "no-commands", Kind::Switch),
     (Key::Unattended, "unattended", Kind::Text),
     (Key::UnattendedAfter, "unattended-after", Kind::Seconds),
     (Key::AttachedFiles, "attachments.files", Kind::Count),
@@ -236,7 +239,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 46] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 37] = [
+const NEEDS_RESTART: [Key; 38] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -257,6 +260,7 @@ const NEEDS_RESTART: [Key; 37] = [
     Key::MaxQueue,
     Key::Durability,
     Key::AllowBypass,
+    Key::NoCommands,
     Key::Unattended,
     Key::UnattendedAfter,
     Key::ProxyListen,

@@ -69,6 +69,7 @@ pub(crate) fn resolve(
         quota: layers.quota()?,
         agent_env,
         allow_bypass: layers.switch(Key::AllowBypass),
+        no_commands: layers.switch(Key::NoCommands),
         unattended,
         grants,
         allowed_origins: layers.list(Key::AllowedOrigins),

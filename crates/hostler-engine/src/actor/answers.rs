@@ -3,7 +3,6 @@
 use ahp_types::actions::{
     ChatInputAnswerChangedAction, ChatInputCompletedAction, ChatToolCallConfirmedAction, SessionConfigChangedAction,
 };
-use ahp_types::common::JsonObject;
 use ahp_types::state::{
     ChatInputResponseKind, SessionChatInputRequest, SessionInputRequest, ToolCallCancellationReason,
     ToolCallConfirmationReason,
@@ -243,7 +242,7 @@ impl Actor {
             .session(no_longer_needed(input_key(&id)))
             .audit([entry]);
         if let Some((name, _)) = mode {
-            let config = JsonObject::from_iter([(config::PERMISSION_MODE.to_owned(), name.into())]);
+            let config = config::said_by_mode(name, &self.newest_values());
             let changed = SessionConfigChangedAction { config, replace: None };
             change = change.session(StateAction::SessionConfigChanged(changed));
         }

@@ -57,6 +57,8 @@ impl Actor {
             (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
         } else if let Some(chat) = self.session.chat_on(&channel) {
             (channel.as_str().into(), ChannelState::Chat(Arc::clone(chat)))
+        } else if self.session.is_annotations(&channel) {
+            (channel.as_str().into(), ChannelState::Annotations(Arc::clone(&self.session.annotations)))
         } else {
             let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
             return;

@@ -103,6 +103,7 @@ impl Actor {
                 chat: Box::new((*self.session.chat).clone()),
                 created_at: self.session.created_at.clone(),
                 conversation: self.session.conversation,
+                annotations: Some((*self.session.annotations).clone()).filter(|all| !all.annotations.is_empty()),
             };
             batch = batch.record(opened.on(&self.session.uri)?);
         }

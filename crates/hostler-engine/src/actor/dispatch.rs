@@ -11,6 +11,7 @@ use hostler_store::{Batch, Durability, Entry};
 use super::Actor;
 use super::change::Change;
 use super::queue::check_message;
+use crate::annotations;
 use crate::clock::ClockExt as _;
 use crate::host::{MAX_DIRECTORIES, directory};
 use crate::session::Dispatch;
@@ -25,7 +26,7 @@ pub(super) type Refusal = String;
 const MAX_ACTIVE_CLIENTS: usize = 64;
 
 /// The longest title that is taken.
-const MAX_TITLE: usize = 1_000;
+pub(super) const MAX_TITLE: usize = 1_000;
 
 impl Actor {
     pub(super) async fn dispatch(&mut self, dispatch: Dispatch) {
@@ -34,6 +35,7 @@ impl Actor {
             return;
         }
         let result = match &dispatch.action {
+            _ if self.session.is_annotations(&dispatch.channel) => self.annotations_changed(&dispatch).await,
             _ if !self.is_chat(&dispatch) && dispatch.channel != *self.session.uri => {
                 self.dispatch_to_worker(&dispatch).await
             }
@@ -163,6 +165,12 @@ impl Actor {
         }
     }
 
+    /// What people write about places in files.
+    async fn annotations_changed(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
+        annotations::check(&self.session.annotations, &dispatch.action)?;
+        self.accept_simple(dispatch).await
+    }
+
     pub(super) async fn accept_simple(&mut self, dispatch: &Dispatch) -> Result<(), Refusal> {
         let channel: Arc<str> = dispatch.channel.as_str().into();
         let entry = Entry::new(Arc::clone(&channel), dispatch.action.clone()).map_err(|error| error.to_string())?;
@@ -212,11 +220,12 @@ impl Actor {
         if !is_start(&action.started_at) {
             action.started_at = self.host.clock.now_text();
         }
-        let turn = action.turn_id.clone();
+        let (turn, text) = (action.turn_id.clone(), action.message.text.clone());
         let blobs = dispatch.contents.blobs().collect();
         self.begin_turn(action, Some(dispatch.origin()), blobs).await.map_err(|error| error.to_string())?;
-        let need = self.need();
-        self.drive(TurnInput::Accepted { turn, need }).await;
+        self.asked_by = Some(dispatch.client_id.clone());
+        let accepted = self.accepted(turn, &text);
+        self.drive(accepted).await;
         let queue = self.queue_now(false);
         self.drive(queue).await;
         Ok(())
@@ -230,6 +239,7 @@ impl Actor {
             return Err("the turn's id is empty or was used before".to_owned());
         }
         check_message(&action.message, dispatch)?;
+        self.check_local(&action.message)?;
         match &action.queued_message_id {
             Some(id) if !self.session.queue().iter().any(|message| message.id == *id) => {
                 Err("that message is not queued (any more)".to_owned())

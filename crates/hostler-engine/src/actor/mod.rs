@@ -7,12 +7,15 @@ mod agent;
 mod answers;
 mod attendance;
 mod background;
+mod branch;
 mod budget;
 mod change;
 mod delivery;
 mod desk;
 mod dispatch;
 mod events;
+mod known;
+mod local;
 mod mode;
 mod opening;
 mod output;
@@ -44,12 +47,14 @@ use tokio::task::JoinSet;
 use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
+use self::local::{LocalNews, Run};
 pub use self::output::BackgroundOutput;
 use self::pictures::{Dropped, Dropping};
 use self::rest::{Rest, RestOver};
 use self::stopping::StopQuestion;
 use self::workers::Workers;
 use crate::attach::View;
+use crate::complete::Known;
 use crate::desk::Desk;
 use crate::gate::{Places, SessionGate};
 use crate::host::Host;
@@ -109,6 +114,12 @@ pub(crate) enum Input {
     WorkOutput(String, oneshot::Sender<Result<BackgroundOutput, EngineError>>),
     /// Somebody wants pictures out of the conversation.
     DropImages(Images, oneshot::Sender<Dropped>),
+    /// Somebody who is typing in a chat wants to know what can be offered.
+    Known(String, oneshot::Sender<Option<Known>>),
+    /// A person's command has printed something, or is over.
+    Local(LocalNews),
+    /// Git has said which branch the directory is on.
+    Branch(Option<String>),
     /// Forget the session.
     Dispose(oneshot::Sender<Disposed>),
     /// The host is going down.
@@ -199,6 +210,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
         rest: Rest::default(),
+        runs: Vec::new(),
+        asked_by: None,
         budget: Budget::default(),
         transcript: None,
         turn_started: Instant::now(),
@@ -215,6 +228,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         actor.expect_clients().await;
     }
     actor.begin_budget().await;
+    actor.look_at_branch();
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
@@ -253,6 +267,7 @@ async fn refuse_all(mut inputs: mpsc::Receiver<Input>, uri: &str, error: &Engine
             Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
             Input::Exists(_, reply) => drop(reply.send(false)),
             Input::View(_, reply) => drop(reply.send(None)),
+            Input::Known(_, reply) => drop(reply.send(None)),
             Input::Dispose(reply) => {
                 let _ = reply.send(Ok(()));
                 return;
@@ -295,6 +310,10 @@ pub(super) struct Actor {
     unsent: bool,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
     changing: VecDeque<(Box<Dispatch>, Mode)>,
+    /// The commands of people that run.
+    runs: Vec<Run>,
+    /// The client that has started the turn.
+    asked_by: Option<String>,
     budget: Budget,
     /// The running turn's parts.
     transcript: Option<Transcript>,
@@ -315,12 +334,13 @@ impl Actor {
             Input::Dispatch(dispatch) => self.dispatch(*dispatch).await,
             Input::Subscribe(subscribe) => self.subscribe(subscribe).await,
             Input::Exists(channel, reply) => {
-                let _ = reply.send(channel == *self.session.uri || self.session.chat_on(&channel).is_some());
+                let chat = self.session.chat_on(&channel).is_some();
+                let _ = reply.send(chat || channel == *self.session.uri || self.session.is_annotations(&channel));
             }
             Input::View(channel, reply) => {
                 let chat = self.session.chat_on(&channel).map(Arc::clone);
-                let session = Arc::clone(&self.session.session);
-                let _ = reply.send(chat.map(|chat| View { session, chat }));
+                let (session, annotations) = (Arc::clone(&self.session.session), Arc::clone(&self.session.annotations));
+                let _ = reply.send(chat.map(|chat| View { session, chat, annotations }));
             }
             Input::Project => self.publish_summary().await,
             Input::ClientDue(client) => self.client_due(&client).await,
@@ -342,6 +362,9 @@ impl Actor {
             Input::StopWork(id, reply) => self.stop_work(id, reply),
             Input::WorkOutput(id, reply) => self.work_output(&id, reply),
             Input::DropImages(which, reply) => self.drop_images(which, reply).await,
+            Input::Known(channel, reply) => drop(reply.send(self.known(&channel))),
+            Input::Local(news) => self.local_news(news).await,
+            Input::Branch(branch) => self.branch_is(branch).await,
             Input::Dispose(reply) => {
                 self.stop().await;
                 let _ = reply.send(self.forget().await);
@@ -365,10 +388,14 @@ impl Actor {
             self.publish_summary().await;
         }
         let mut tries = LAST_TRIES;
-        while self.agent.is_there() || (tries > 0 && matches!(self.machine.turn(), TurnPhase::Ending(_))) {
+        while self.agent.is_there()
+            || !self.runs.is_empty()
+            || (tries > 0 && matches!(self.machine.turn(), TurnPhase::Ending(_)))
+        {
             let Some(done) = self.tasks.join_next().await else { break };
             match done {
                 Ok(Input::Agent(news)) => self.agent_news(news).await,
+                Ok(Input::Local(news)) => self.local_news(news).await,
                 Ok(Input::RetryEnd(turn, end)) => {
                     tries = tries.saturating_sub(1);
                     self.retry_end(turn, end).await;
@@ -395,6 +422,7 @@ impl Actor {
         let batch = batch.then(move |_| {
             workers.iter().for_each(|worker| host.hub.close(worker));
             host.hub.close(&chat);
+            host.hub.close(&uri::annotations(&session));
             host.hub.close(&session);
             host.shelf.places.remove(&session);
             if host.catalogue.remove(&session) {

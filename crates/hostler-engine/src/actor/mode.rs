@@ -5,7 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ahp_types::StateAction;
 use ahp_types::actions::SessionConfigChangedAction;
+use ahp_types::common::JsonObject;
 use hostler_driver::{ConnectionError, PolicyChange};
 use hostler_rules::Mode;
 
@@ -31,23 +33,38 @@ impl Actor {
         config::mode(name, self.host.permissions.allow_bypass)
     }
 
-    /// A client wants another mode.
+    /// The configuration as it will be when the agent has taken all wishes that wait.
+    pub(super) fn newest_values(&self) -> JsonObject {
+        let mut values = self.session.session.config.as_ref().map(|config| config.values.clone()).unwrap_or_default();
+        for (dispatch, _) in &self.changing {
+            if let StateAction::SessionConfigChanged(change) = &dispatch.action {
+                values.extend(change.config.clone());
+            }
+        }
+        values
+    }
+
+    /// A client wants the session to be configured otherwise.
     pub(super) async fn config_changed(
         &mut self,
         dispatch: &Dispatch,
         action: &SessionConfigChangedAction,
     ) -> Result<(), Refusal> {
-        let bypass = self.host.permissions.allow_bypass;
-        config::check_change(&action.config, action.replace.unwrap_or(false), bypass)?;
-        let wanted = action.config.get(config::PERMISSION_MODE).and_then(serde_json::Value::as_str);
-        let Some(mode) = wanted.map(|name| config::mode(name, bypass)) else {
-            return self.accept_simple(dispatch).await;
+        let offer = self.host.offer(None);
+        let now = self.newest_values();
+        let whole = config::change(&offer, &now, &action.config, action.replace.unwrap_or(false))?;
+        let wanted = whole.get(config::PERMISSION_MODE).and_then(serde_json::Value::as_str);
+        let mode = wanted.map(|name| config::mode(name, offer.bypass));
+        let change = SessionConfigChangedAction { config: whole, replace: action.replace };
+        let dispatch = Dispatch { action: StateAction::SessionConfigChanged(change), ..dispatch.clone() };
+        let Some(mode) = mode else {
+            return self.accept_simple(&dispatch).await;
         };
         if self.changing.len() >= MOST_WISHES {
             return Err("the permission mode is being changed again and again; wait for the agent".to_owned());
         }
         self.gate.begin_change(mode);
-        self.changing.push_back((Box::new(dispatch.clone()), mode));
+        self.changing.push_back((Box::new(dispatch), mode));
         if self.changing.len() == 1 {
             self.change_mode().await;
         }

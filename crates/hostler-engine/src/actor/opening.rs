@@ -139,9 +139,10 @@ impl Actor {
             return;
         }
         // Known before it is announced: whoever hears of the session may ask for its agent.
-        let ConnectionFacts { pid, version } = opened.facts.clone();
+        let ConnectionFacts { pid, version, commands } = opened.facts.clone();
         let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
         self.host.agent_is_there(&self.session.uri, status);
+        self.session.commands = commands;
         // One that was opened ahead is announced with its first message.
         let announced = if *self.machine.turn() == TurnPhase::None { Ok(()) } else { self.announce().await };
         if let Err(error) = announced {

@@ -33,11 +33,16 @@ impl Actor {
         let effort = chosen.and_then(|model| model.config.as_ref()?.get(config::EFFORT)?.as_str());
         let directories = self.session.session.working_directories.iter().flatten().skip(1);
         Facts {
-            model: chosen.map_or_else(|| default_model.to_owned(), |model| model.id.clone()),
+            model: chosen.map_or_else(|| self.model_or(default_model), |model| model.id.clone()),
             effort: effort.or_else(|| self.session.config(config::EFFORT)).and_then(config::effort),
             thinking_budget: self.session.session.config.as_ref().and_then(|now| config::thinking(&now.values)),
             more_directories: directories.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok()).collect(),
         }
+    }
+
+    /// The session's own model, or this one.
+    fn model_or(&self, default: &str) -> String {
+        self.session.config(config::MODEL).unwrap_or(default).to_owned()
     }
 
     /// What the live agent needs before it can take the turn.

@@ -31,6 +31,7 @@ impl Actor {
         action: ChatPendingMessageSetAction,
     ) -> Result<(), Refusal> {
         check_message(&action.message, dispatch)?;
+        self.check_local(&action.message)?;
         if action.id.is_empty() {
             return Err("the message needs an id".to_owned());
         }
@@ -119,7 +120,7 @@ impl Actor {
         let Some(waiting) = self.session.queue().iter().find(|message| message.id == id) else {
             return vec![TurnInput::NotStarted];
         };
-        let turn = Uuid::new_v4().to_string();
+        let (turn, text) = (Uuid::new_v4().to_string(), waiting.message.text.clone());
         let action = ChatTurnStartedAction {
             turn_id: turn.clone(),
             started_at: self.host.clock.now_text(),
@@ -128,7 +129,10 @@ impl Actor {
             meta: None,
         };
         match self.begin_turn(action, None, Vec::new()).await {
-            Ok(()) => vec![TurnInput::Accepted { turn, need: self.need() }, self.queue_now(false)],
+            Ok(()) => {
+                self.asked_by = None;
+                vec![self.accepted(turn, &text), self.queue_now(false)]
+            }
             Err(error) => {
                 tracing::error!(session = &*self.session.uri, %error, "a queued message could not be started yet");
                 self.retry_queue();

@@ -42,6 +42,9 @@ impl Actor {
         if turn.state != TurnState::Error || !resumable {
             return Err("that turn did not fail, or cannot be resumed".to_owned());
         }
+        if self.host.local(&turn.message.text).is_some() {
+            return Err("what the host did itself cannot be resumed; send the message again".to_owned());
+        }
         let (id, parts) = (turn.id.clone(), turn.response_parts.len());
         let change = Change::default().chat_of(StateAction::ChatTurnResume(action), Some(dispatch.origin())).opens();
         self.commit(change).await.map_err(|error| error.to_string())?;

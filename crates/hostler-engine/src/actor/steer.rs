@@ -52,6 +52,8 @@ impl Actor {
         let running = matches!(self.machine.turn(), TurnPhase::Pending(_) | TurnPhase::Running { .. });
         let words = Prompt::new(action.message.text.clone());
         let fits = Steer { id: SteerId(action.id.clone()), text: words }.fits();
+        // What the host does itself is nothing that an agent could be told.
+        let fits = fits && self.host.local(&action.message.text).is_none();
         // A second one takes the place of the first only while the agent was not told.
         if !running || !fits || !self.take_held_back() {
             let action = ChatPendingMessageSetAction { kind: PendingMessageKind::Queued, ..action };

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::change::Change;
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
+use crate::local::Local;
 use crate::session::{message, title_of};
 use crate::transcript::{Failure, Output, Transcript, error};
 use crate::turn::{Effect, End, Input as TurnInput, TurnPhase};
@@ -36,6 +37,12 @@ impl Actor {
                         Ok(()) => self.send_prompt(turn),
                         Err(failure) => inputs.push_back(TurnInput::Distrusted(failure)),
                     },
+                    Effect::RunLocal(turn) => {
+                        if self.run_local(&turn).await {
+                            inputs.push_back(TurnInput::LocalOver(turn));
+                        }
+                    }
+                    Effect::StopLocal => self.stop_local(),
                     Effect::Show | Effect::Drop => {}
                     Effect::Interrupt => self.interrupt_agent(),
                     Effect::Close => self.close_agent(CloseMode::Now),
@@ -63,7 +70,9 @@ impl Actor {
         blobs: Vec<Blob>,
     ) -> Result<(), StoreError> {
         let turn = action.turn_id.clone();
-        let title = (self.session.session.title.is_empty() && action.message.origin.kind == MessageKind::User)
+        let renames = matches!(self.host.local(&action.message.text), Some(Local::Rename(_)));
+        let untitled = self.session.session.title.is_empty() && !renames;
+        let title = (untitled && action.message.origin.kind == MessageKind::User)
             .then(|| SessionTitleChangedAction { title: title_of(&action.message) });
         let mut change = Change::default().chat_of(StateAction::ChatTurnStarted(action), origin).blobs(blobs).opens();
         if let Some(title) = title {
@@ -149,6 +158,7 @@ impl Actor {
     /// Forgets what belonged to the turn alone.
     pub(super) async fn turn_is_over(&mut self) {
         self.transcript = None;
+        self.look_at_branch();
         self.turn_left_the_line();
         self.tell_budget().await;
     }

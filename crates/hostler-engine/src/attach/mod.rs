@@ -21,7 +21,7 @@ mod summary;
 
 use ahp_types::StateAction;
 use ahp_types::common::JsonObject;
-use ahp_types::state::{ChatState, Message, MessageAttachment, SessionState};
+use ahp_types::state::{AnnotationsState, ChatState, Message, MessageAttachment, SessionState};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -40,6 +40,7 @@ const HOSTLER: &str = "hostler";
 pub(crate) struct View {
     pub(crate) session: Arc<SessionState>,
     pub(crate) chat: Arc<ChatState>,
+    pub(crate) annotations: Arc<AnnotationsState>,
 }
 
 /// The message that an action carries.

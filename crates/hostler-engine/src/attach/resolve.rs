@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ahp_types::state::{MessageAttachment, MessageChatAttachment, MessageResourceAttachment, SimpleMessageAttachment};
+use ahp_types::state::{
+    MessageAnnotationsAttachment, MessageAttachment, MessageChatAttachment, MessageResourceAttachment,
+    SimpleMessageAttachment,
+};
 use hostler_attachments::{Code, Item, Refusal, Source, Title};
 use url::Url;
 
@@ -11,6 +14,7 @@ use super::files::{self, Why};
 use super::{Fetch, View, chat, label};
 use crate::host::Host;
 use crate::transcript::CONTENT_SCHEME;
+use crate::{annotations, uri};
 
 /// The longest attachment, contents aside, in bytes of JSON.
 const MAX_SAID: usize = 256 * 1024;
@@ -57,7 +61,7 @@ impl Resolver<'_> {
             MessageAttachment::Resource(resource) => self.resource(resource).await,
             MessageAttachment::Simple(simple) => Ok((words(simple), Echo::AsSent)),
             MessageAttachment::Chat(chat) => self.chat(chat).await,
-            MessageAttachment::Annotations(_) => unsupported("annotations cannot be attached on this host yet"),
+            MessageAttachment::Annotations(attached) => self.annotations(attached),
             MessageAttachment::Unknown(_) => unsupported("this host does not know this kind of attachment"),
         };
         let found = found.and_then(|found| said_briefly(attachment).map(|()| found));
@@ -116,6 +120,17 @@ impl Resolver<'_> {
         let excerpt = chat::excerpt(&view.chat, attached.end_turn.as_deref())
             .ok_or_else(|| missing("the chat has no such turn that is over"))?;
         Ok((Source::Words(excerpt.text), Echo::Through(excerpt.end_turn)))
+    }
+
+    /// Annotations of this session, as a document.
+    fn annotations(&self, attached: &MessageAnnotationsAttachment) -> Result<(Source, Echo), Why> {
+        let missing = |sentence: String| (Code::ArtifactMissing, sentence);
+        let session = uri::session_of(&self.view.chat.resource);
+        if session.as_deref() != uri::annotated(&attached.resource) {
+            return Err(missing("these are not the annotations of this session".to_owned()));
+        }
+        let text = annotations::document(&self.view.annotations, attached.annotation_ids.as_deref());
+        Ok((Source::Words(text.map_err(missing)?), Echo::AsSent))
     }
 
     fn take_room(&mut self, source: &Source) -> Result<(), Why> {

@@ -1,6 +1,7 @@
 //! From what an agent does to what clients see: driver events become AHP actions. Pure.
 
 mod failure;
+mod local;
 mod output;
 mod tools;
 mod worker;
@@ -20,6 +21,7 @@ use ahp_types::state::{
 use hostler_driver::{DriverEvent, FileEdit, PartId, PartKind, PermissionRequest, TokenUsage, TurnOutcome};
 
 pub(crate) use self::failure::{Failure, error};
+pub(crate) use self::local::TOOL;
 pub(crate) use self::output::{CONTENT_SCHEME, INLINE, Output, beginning};
 use self::tools::Tools;
 pub(crate) use self::worker::WorkerLink;

@@ -66,7 +66,10 @@ impl TurnMachine {
 
     /// Whether this turn can be cancelled now.
     pub fn can_cancel(&self, turn: &str) -> bool {
-        let living = matches!(&self.turn, TurnPhase::Pending(id) | TurnPhase::Running { turn: id, .. } if id == turn);
+        let living = match &self.turn {
+            TurnPhase::Pending(id) | TurnPhase::Running { turn: id, .. } | TurnPhase::Local(id) => id == turn,
+            TurnPhase::None | TurnPhase::Ending(_) => false,
+        };
         !self.stopped && living
     }
 
@@ -77,6 +80,8 @@ impl TurnMachine {
         }
         match input {
             Input::Accepted { turn, need } => self.accepted(turn, need),
+            Input::AcceptedLocal(turn) => self.accepted_local(turn),
+            Input::LocalOver(turn) => self.local_over(turn),
             Input::Queue { head, go_on } => {
                 self.head = head;
                 self.paused &= !go_on;
@@ -164,6 +169,28 @@ impl TurnMachine {
             }
             _ => self.proceed(),
         }
+    }
+
+    fn accepted_local<R>(&mut self, turn: TurnId) -> Vec<Effect<R>> {
+        self.starting = false;
+        if self.turn != TurnPhase::None {
+            return Vec::new();
+        }
+        self.paused = false;
+        self.turn = TurnPhase::Local(turn.clone());
+        vec![Effect::RunLocal(turn)]
+    }
+
+    fn local_over<R>(&mut self, turn: TurnId) -> Vec<Effect<R>> {
+        if self.turn != TurnPhase::Local(turn.clone()) {
+            return Vec::new();
+        }
+        if self.agent == AgentPhase::Busy && self.unasked {
+            // What the agent does by itself is shown in it, so it ends with that.
+            self.turn = TurnPhase::Running { turn, own: true };
+            return Vec::new();
+        }
+        self.end(turn, End::Agent(TurnOutcome::Completed { empty: false }))
     }
 
     /// The next message that waits, if it may start by itself.
@@ -274,7 +301,7 @@ impl TurnMachine {
     fn is_shown(&self) -> bool {
         match (&self.turn, self.agent) {
             (TurnPhase::Running { .. }, AgentPhase::Busy) => true,
-            (TurnPhase::Pending(_), AgentPhase::Busy) => self.unasked,
+            (TurnPhase::Pending(_) | TurnPhase::Local(_), AgentPhase::Busy) => self.unasked,
             _ => false,
         }
     }
@@ -288,6 +315,12 @@ impl TurnMachine {
         self.paused = true;
         let was = std::mem::replace(&mut self.turn, TurnPhase::None);
         match (was, self.agent) {
+            // What the agent does by itself belongs to nobody's turn now.
+            (TurnPhase::Local(_), AgentPhase::Busy) if self.unasked => {
+                self.agent = AgentPhase::Interrupting;
+                vec![Effect::StopLocal, Effect::Interrupt]
+            }
+            (TurnPhase::Local(_), _) => vec![Effect::StopLocal],
             // Its prompt is written, and the agent has not come to it: nobody could tell its answer from a later one.
             (TurnPhase::Running { own: false, .. }, AgentPhase::Busy) if self.unasked => self.close(Effect::Close),
             (TurnPhase::Running { .. }, AgentPhase::Busy) => {
@@ -402,6 +435,10 @@ impl TurnMachine {
         self.stopped = true;
         let mut effects = Vec::new();
         match std::mem::replace(&mut self.turn, TurnPhase::None) {
+            TurnPhase::Local(turn) => {
+                self.turn = TurnPhase::Ending(turn.clone());
+                effects.extend([Effect::StopLocal, Effect::End(turn, End::Cancelled)]);
+            }
             TurnPhase::Pending(turn) | TurnPhase::Running { turn, .. } => {
                 self.turn = TurnPhase::Ending(turn.clone());
                 effects.push(Effect::End(turn, End::Cancelled));

@@ -15,6 +15,9 @@
 //!            └──── closed ── closing ◄──┴───────────────────────────┘
 //! ```
 //!
+//! A turn that the host itself works on is *local* from its acceptance to its end. The agent may do what it likes meanwhile;
+//! if it works by itself when the host is done, the turn goes on as the agent's own.
+//!
 //! No clock, no I/O, no channels: the session's actor feeds inputs and carries out effects. The queue itself is part of
 //! the chat's state; the machine knows its head, and whether it may start by itself.
 
@@ -44,6 +47,8 @@ pub enum TurnPhase {
         /// Nobody asked for it: the agent began by itself.
         own: bool,
     },
+    /// The host itself works on it; the agent has nothing to do with it.
+    Local(TurnId),
     /// It is over, but its end is not durable yet.
     Ending(TurnId),
 }
@@ -99,6 +104,10 @@ pub enum Input<R> {
         /// What the live agent, if there is one, needs first.
         need: Need,
     },
+    /// A turn was accepted that the host itself works on, and its acceptance is durable.
+    AcceptedLocal(TurnId),
+    /// The host has done what such a turn wants.
+    LocalOver(TurnId),
     /// The queue has changed.
     Queue {
         /// Its first message.
@@ -169,6 +178,10 @@ pub enum Effect<R> {
     Adapt,
     /// Write this turn's prompt to the agent.
     Send(TurnId),
+    /// Do what this turn wants, then say [`Input::LocalOver`].
+    RunLocal(TurnId),
+    /// End whatever the host does for turns.
+    StopLocal,
     /// Put the output into the transcript.
     Show,
     /// Forget the output: its turn is over.

@@ -1,6 +1,8 @@
 //! A host with a fake driver, and a listener that checks every envelope against the protocol's own reducers.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+pub mod commands;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
+use ahp_types::common::JsonObject;
 use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
 use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
@@ -43,6 +46,7 @@ pub struct Options {
     pub fleet: FleetConfig,
     pub attachments: AttachmentLimits,
     pub background_on_stop: BackgroundOnStop,
+    pub session_defaults: JsonObject,
 }
 
 impl Default for Options {
@@ -54,6 +58,7 @@ impl Default for Options {
             fleet: FleetConfig::default(),
             attachments: AttachmentLimits::default(),
             background_on_stop: BackgroundOnStop::default(),
+            session_defaults: JsonObject::new(),
         }
     }
 }
@@ -203,6 +208,9 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         clock: options.clock,
         fleet: options.fleet,
         attachments: options.attachments,
+        commands: Arc::new(commands::PlainCommands),
+        shell: true,
+        session_defaults: options.session_defaults,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -1,7 +1,7 @@
 //! Permission modes, in a session that lives.
 
 use hostler_driver::{Answer, CloseMode, Gate};
-use hostler_engine::{EngineError, PermissionConfig};
+use hostler_engine::{ConfigWish, EngineError, PermissionConfig};
 use serde_json::json;
 
 use crate::bench::{Bench, bash};
@@ -82,8 +82,8 @@ async fn skipping_permissions_must_be_allowed_by_the_host_and_the_agent_never_he
     let mut bench = Bench::start().await;
     bench.change_mode("bypassPermissions").await;
     bench.listener.until("session/configChanged rejected: permissionMode cannot be").await;
-    let config = [("permissionMode".to_owned(), json!("bypassPermissions"))].into_iter().collect();
-    let refused = bench.rig.engine.resolve_config(None, Some(&config));
+    let values = [("permissionMode".to_owned(), json!("bypassPermissions"))].into_iter().collect();
+    let refused = bench.rig.engine.resolve_config(&ConfigWish { values, ..ConfigWish::default() }).await;
     assert!(matches!(refused, Err(EngineError::Invalid(_))));
     bench.rig.engine.shutdown().await;
 

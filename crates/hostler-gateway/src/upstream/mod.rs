@@ -51,6 +51,11 @@ pub trait Upstream: Send + Sync {
         false
     }
 
+    /// Whether a user's text is a script that it plays.
+    fn is_script(&self, _text: &str) -> bool {
+        false
+    }
+
     /// Takes the upstream's credential out of what it says about an error.
     fn redact(&self, text: Bytes) -> Bytes {
         text

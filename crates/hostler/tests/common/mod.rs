@@ -81,7 +81,9 @@ impl Home {
             .env("XDG_CONFIG_HOME", self.path("config"))
             .env("XDG_RUNTIME_DIR", self.path("run"))
             .env("CLAUDE_CONFIG_DIR", self.path("claude"))
-            .env("TMPDIR", self.path("run"));
+            .env("TMPDIR", self.path("run"))
+            // Scripts for the model begin like commands for the shell.
+            .env("HOSTLER_NO_COMMANDS", "true");
         command
     }
 

@@ -33,6 +33,11 @@ use crate::error::{self, ErrorKind};
 pub struct ScriptedUpstream;
 
 impl Upstream for ScriptedUpstream {
+    fn is_script(&self, text: &str) -> bool {
+        // One that cannot be played is one all the same: its author is told why.
+        !matches!(Script::parse(text), Ok(None))
+    }
+
     fn kind(&self) -> &'static str {
         "scripted"
     }

@@ -1,0 +1,34 @@
+//! What the session can offer to somebody who is typing.
+
+use ahp_types::state::TurnState;
+use url::Url;
+
+use super::Actor;
+use crate::complete::Known;
+use crate::local;
+
+impl Actor {
+    /// What can be offered in a chat; `None` if it is not the session's.
+    pub(super) fn known(&self, channel: &str) -> Option<Known> {
+        if channel != &*self.session.uri && self.session.chat_on(channel).is_none() {
+            return None;
+        }
+        let directories = self.session.session.working_directories.iter().flatten();
+        let own = (&self.session.chat_uri, &self.session.chat);
+        let workers = self.session.workers.iter().map(|worker| (&worker.uri, &worker.chat));
+        let others = std::iter::once(own).chain(workers).filter(|(uri, chat)| {
+            ***uri != *channel && chat.turns.iter().any(|turn| turn.state == TurnState::Complete)
+        });
+        let title = |title: &str| match title.trim() {
+            "" => self.session.session.title.clone(),
+            title => title.to_owned(),
+        };
+        // Titles stand on one line.
+        let line = |title: String| title.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(Known {
+            directories: directories.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok()).collect(),
+            chats: others.map(|(uri, chat)| (uri.to_string(), line(title(&chat.title)))).collect(),
+            commands: local::commands().chain(self.session.commands.iter().cloned()).collect(),
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! Local turns: what a person wants of the host itself.
+//!
+//! A command runs in the session's directory as the person's own act: nobody is asked, a rule that denies it is stronger, and
+//! the audit log tells of it. It is read piece by piece in tasks, each of which ends in an input.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::StateAction;
+use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, SessionTitleChangedAction};
+use ahp_types::state::Message;
+use hostler_driver::Gate;
+use hostler_store::AuditEntry;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio_util::sync::CancellationToken;
+
+use super::change::Change;
+use super::dispatch::{MAX_TITLE, Refusal};
+use super::{Actor, Input};
+use crate::attach::attachments;
+use crate::clock::ClockExt as _;
+use crate::commands::{CommandEnd, CommandSpec, Program, RunningCommand};
+use crate::gate::summary;
+use crate::local::{self, Kept, Local};
+use crate::transcript::{Failure, Output, TOOL};
+use crate::turn::{Input as TurnInput, TurnPhase};
+
+/// What a running command prints is gathered for this long before it is shown.
+const GATHER: Duration = Duration::from_millis(200);
+
+/// How many lines are read at once.
+const MOST_LINES: usize = 10_000;
+
+/// Who is said to have decided about a command whose client is not known any more: it waited in the queue.
+const SOMEBODY: &str = "queue";
+
+/// A command that runs.
+pub(super) struct Run {
+    turn: String,
+    stop: CancellationToken,
+}
+
+/// A piece of a command's output, or its end.
+pub(crate) struct LocalNews {
+    turn: String,
+    kept: Kept,
+    state: RunState,
+}
+
+enum RunState {
+    Runs(Box<dyn RunningCommand>),
+    Over(CommandEnd),
+    /// It did not start; why.
+    Never(String),
+    Stopped,
+}
+
+impl Actor {
+    /// Whether a message that is for the host itself can be carried out.
+    pub(super) fn check_local(&self, message: &Message) -> Result<(), Refusal> {
+        let attached = !attachments(message).is_empty();
+        local::check(self.host.local(&message.text).as_ref(), attached, MAX_TITLE)
+    }
+
+    /// The turn of a message is accepted: the agent works on it, or the host.
+    pub(super) fn accepted(&self, turn: String, text: &str) -> TurnInput<Failure> {
+        match self.host.local(text) {
+            Some(_) => TurnInput::AcceptedLocal(turn),
+            None => TurnInput::Accepted { turn, need: self.need() },
+        }
+    }
+
+    /// Begins a local turn. `true` if it is over at once.
+    pub(super) async fn run_local(&mut self, turn: &str) -> bool {
+        // It has a turn, so it is there for everybody, although no agent is.
+        if let Err(error) = self.announce().await {
+            tracing::error!(session = &*self.session.uri, %error, "a session could not be announced");
+        }
+        let text = self.session.chat.active_turn.as_ref().filter(|active| active.id == turn).map(|a| &a.message.text);
+        match text.and_then(|text| self.host.local(text)) {
+            Some(Local::Command(line)) => self.run_command(turn, line).await,
+            Some(Local::Rename(title)) => {
+                self.rename(title).await;
+                true
+            }
+            None => true,
+        }
+    }
+
+    async fn rename(&mut self, title: String) {
+        let said = if title.is_empty() {
+            "Nothing was renamed. Say the title: /rename TITLE".to_owned()
+        } else {
+            let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
+            let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };
+            let line = SessionChatUpdatedAction { chat: self.session.chat_uri.to_string(), changes };
+            // The only chat that people write in has the session's title as its own.
+            let change =
+                Change::default().chat(titled()).session(StateAction::SessionChatUpdated(line)).session(titled());
+            match self.commit(change).await {
+                Ok(()) => format!("Renamed to {title:?}."),
+                Err(error) => format!("Nothing was renamed: {error}"),
+            }
+        };
+        let mut output = Output::default();
+        if let Some(transcript) = self.transcript.as_mut() {
+            transcript.notice(said, &mut output);
+        }
+        self.flush(&mut output).await;
+        self.project().await;
+    }
+
+    async fn run_command(&mut self, turn: &str, line: String) -> bool {
+        let call = format!("local-{turn}");
+        let Ok(input) = to_raw_value(&json!({ "command": line })) else { return true };
+        let input: Arc<RawValue> = input.into();
+        let ruling = self.gate.ruling(TOOL, input.get());
+        let denied = match &ruling.gate {
+            Gate::Deny(why) if ruling.who == "rule" => Some(why.clone()),
+            _ => None,
+        };
+        let who = self.asked_by.take().unwrap_or_else(|| SOMEBODY.to_owned());
+        self.write_down(vec![AuditEntry {
+            at_ms: self.host.clock.now_ms(),
+            who: if denied.is_some() { "rule".to_owned() } else { who },
+            call: call.clone(),
+            tool: TOOL.to_owned(),
+            input: summary(input.get()),
+            sub_agent: None,
+            decision: if denied.is_some() { "deny" } else { "allow" }.to_owned(),
+            why: Some(denied.clone().unwrap_or_else(|| "A person's own command.".to_owned())),
+        }])
+        .await;
+        let mut output = Output::default();
+        if let Some(transcript) = self.transcript.as_mut() {
+            transcript.command_began(&call, &line, input, &mut output);
+        }
+        self.flush(&mut output).await;
+        if let Some(why) = denied {
+            self.show_end(turn, None, why).await;
+            return true;
+        }
+        let spec = CommandSpec {
+            program: Program::Shell(line),
+            directory: self.session.working_directory().unwrap_or_default(),
+        };
+        let stop = CancellationToken::new();
+        self.runs.push(Run { turn: turn.to_owned(), stop: stop.clone() });
+        let (commands, turn) = (Arc::clone(&self.host.commands), turn.to_owned());
+        self.tasks.spawn(async move {
+            let state = match commands.start(spec).await {
+                Ok(running) => RunState::Runs(running),
+                Err(why) => RunState::Never(why),
+            };
+            Input::Local(LocalNews { turn, kept: Kept::default(), state })
+        });
+        false
+    }
+
+    /// A command has printed something, or is over.
+    pub(super) async fn local_news(&mut self, news: LocalNews) {
+        let LocalNews { turn, kept, state } = news;
+        let Some(run) = self.runs.iter().find(|run| run.turn == turn) else { return };
+        let stop = run.stop.clone();
+        let (end, printed) = match state {
+            RunState::Runs(running) => {
+                let text = kept.shown();
+                self.tasks.spawn(async move { Input::Local(read_on(turn, kept, running, stop).await) });
+                return self.show_printed(text).await;
+            }
+            RunState::Over(end) => (Some(end), kept.whole()),
+            RunState::Never(why) => (None, why),
+            RunState::Stopped => (None, String::new()),
+        };
+        self.runs.retain(|run| run.turn != turn);
+        if matches!(self.machine.turn(), TurnPhase::Local(running) if *running == turn) {
+            self.show_end(&turn, end, printed).await;
+            self.drive(TurnInput::LocalOver(turn)).await;
+        }
+    }
+
+    async fn show_printed(&mut self, text: String) {
+        let TurnPhase::Local(turn) = self.machine.turn() else { return };
+        let call = format!("local-{turn}");
+        let mut output = Output::default();
+        if let Some(transcript) = self.transcript.as_ref().filter(|_| !text.is_empty()) {
+            transcript.command_printed(&call, text, &mut output);
+        }
+        self.flush(&mut output).await;
+    }
+
+    async fn show_end(&mut self, turn: &str, end: Option<CommandEnd>, printed: String) {
+        let mut output = Output::default();
+        if let Some(transcript) = self.transcript.as_mut() {
+            transcript.command_ended(&format!("local-{turn}"), end, printed, &mut output);
+        }
+        self.flush(&mut output).await;
+    }
+
+    /// Ends all commands, with everything that they have started.
+    pub(super) fn stop_local(&mut self) {
+        self.runs.iter().for_each(|run| run.stop.cancel());
+    }
+}
+
+/// Reads until there is something to show, the command is over, or somebody wants it to end.
+async fn read_on(
+    turn: String,
+    mut kept: Kept,
+    mut running: Box<dyn RunningCommand>,
+    stop: CancellationToken,
+) -> LocalNews {
+    let mut lines = 0;
+    let mut gathered = std::pin::pin!(tokio::time::sleep(GATHER));
+    loop {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {
+                running.end().await;
+                return LocalNews { turn, kept, state: RunState::Stopped };
+            }
+            () = &mut gathered, if lines > 0 => break,
+            line = running.next_line() => match line {
+                Some(line) => {
+                    kept.line(&line);
+                    lines += 1;
+                    if lines >= MOST_LINES {
+                        break;
+                    }
+                }
+                None => {
+                    let state = tokio::select! {
+                        biased;
+                        () = stop.cancelled() => None,
+                        end = running.ended() => Some(RunState::Over(end)),
+                    };
+                    let state = match state {
+                        Some(state) => state,
+                        None => {
+                            running.end().await;
+                            RunState::Stopped
+                        }
+                    };
+                    return LocalNews { turn, kept, state };
+                }
+            },
+        }
+    }
+    LocalNews { turn, kept, state: RunState::Runs(running) }
+}

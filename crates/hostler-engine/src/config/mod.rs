@@ -1,0 +1,232 @@
+//! What can be configured for a session, and for the host.
+
+mod modes;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use ahp_types::common::JsonObject;
+use serde_json::Value;
+
+pub(crate) use self::modes::{DEFAULT_MODE, agent_mode, mode, said_by_mode};
+pub(crate) use self::schema::{host as host_schema, session as session_schema};
+pub(crate) use self::values::of as values_of;
+use crate::budget::{SessionLimits, nanodollars};
+use crate::port::ModelInfo;
+use crate::stopping::BackgroundOnStop;
+
+/// The property that says what the agent may do without asking.
+pub(crate) const PERMISSION_MODE: &str = "permissionMode";
+
+/// The two properties that say the same in the words of VS Code.
+const MODE: &str = "mode";
+const AUTO_APPROVE: &str = "autoApprove";
+
+/// The model of messages that name none.
+pub(crate) const MODEL: &str = "model";
+
+/// Where the agent works, and the one way that there is.
+const ISOLATION: &str = "isolation";
+const FOLDER: &str = "folder";
+
+/// The branch that the working directory is on; git says so, nobody chooses it.
+pub(crate) const BRANCH: &str = "branch";
+
+/// The properties that limit what the session may use in its whole life.
+const LIMIT_REQUESTS: &str = "limitRequests";
+const LIMIT_TOKENS: &str = "limitTokens";
+const LIMIT_DOLLARS: &str = "limitDollars";
+
+/// The property that says how hard the model is to think.
+pub(crate) const EFFORT: &str = "effort";
+
+/// The property that says how many tokens it may spend on it.
+const THINKING_BUDGET: &str = "thinkingBudget";
+
+/// The property that says what becomes of background work when a turn is stopped.
+pub(crate) const BACKGROUND_ON_STOP: &str = "backgroundOnStop";
+
+/// The effort that leaves the choice to the agent.
+const DEFAULT_EFFORT: &str = "default";
+
+/// What the effort can be, in the agent's own words but for the first.
+const EFFORTS: [&str; 6] = [DEFAULT_EFFORT, "low", "medium", "high", "xhigh", "max"];
+
+/// The most tokens that may be set aside for thinking.
+const MAX_THINKING: u32 = 1_000_000;
+
+/// Each with its title and what it is good for.
+const LIMITS: [(&str, &str, &str); 3] = [
+    (LIMIT_REQUESTS, "Request limit", "How many requests to the model the session may make"),
+    (LIMIT_TOKENS, "Token limit", "How many tokens of all kinds the session may use"),
+    (LIMIT_DOLLARS, "Dollar limit", "How many US dollars the session may cost"),
+];
+
+/// What new sessions begin with, by the host's configuration.
+const OF_THE_HOST: [&str; 3] = [PERMISSION_MODE, MODEL, EFFORT];
+
+/// What is on offer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Offer {
+    /// Whether the mode may be chosen that asks nothing.
+    pub(crate) bypass: bool,
+    /// The models that there are now.
+    pub(crate) models: Vec<ModelInfo>,
+    /// Whether git knows the working directory.
+    pub(crate) repository: bool,
+}
+
+/// The values of a session's configuration: what is wanted, then what new sessions begin with (the first that can be used
+/// of each), then the usual. What only git knows is not among them.
+pub(crate) fn resolve(offer: &Offer, wanted: &JsonObject, begin: &[&JsonObject]) -> Result<JsonObject, String> {
+    let said = modes::wanted(wanted, &JsonObject::new(), offer.bypass)?;
+    let begins =
+        |key: &str| begin.iter().find_map(|values| values.get(key).filter(|value| is_usable(offer, key, value)));
+    let mut values = said.unwrap_or_else(|| {
+        let mode = begins(PERMISSION_MODE).and_then(Value::as_str).unwrap_or(DEFAULT_MODE);
+        said_by_mode(mode, &JsonObject::new())
+    });
+    if let Some(isolation) = wanted.get(ISOLATION) {
+        check_isolation(isolation)?;
+    }
+    values.insert(ISOLATION.to_owned(), FOLDER.into());
+    let limits = LIMITS.iter().map(|(key, ..)| *key);
+    for key in [MODEL, EFFORT, THINKING_BUDGET, BACKGROUND_ON_STOP].into_iter().chain(limits) {
+        if let Some(value) = wanted.get(key) {
+            check_value(offer, key, value)?;
+            values.insert(key.to_owned(), value.clone());
+        } else if let Some(value) = begins(key) {
+            values.insert(key.to_owned(), value.clone());
+        }
+    }
+    Ok(values)
+}
+
+/// Whether new sessions can begin with a value. What is written down may have been good once.
+fn is_usable(offer: &Offer, key: &str, value: &Value) -> bool {
+    !value.is_null() && check_host_value(offer, key, value).is_ok()
+}
+
+/// Whether a client may change the host's configuration like this. What is not ours is the clients' own.
+pub(crate) fn check_host_change(offer: &Offer, change: &JsonObject) -> Result<(), String> {
+    change.iter().try_for_each(|(key, value)| check_host_value(offer, key, value))
+}
+
+fn check_host_value(offer: &Offer, key: &str, value: &Value) -> Result<(), String> {
+    match key {
+        _ if !OF_THE_HOST.contains(&key) || value.is_null() => Ok(()),
+        PERMISSION_MODE => {
+            let wish = JsonObject::from_iter([(PERMISSION_MODE.to_owned(), value.clone())]);
+            // Asking nothing has to be chosen for a session; none begins with it.
+            modes::wanted(&wish, &JsonObject::new(), false).map(drop)
+        }
+        _ => check_value(offer, key, value),
+    }
+}
+
+/// The limits that a session's configuration sets.
+pub(crate) fn limits(values: &JsonObject) -> SessionLimits {
+    let number = |key| values.get(key).and_then(Value::as_u64);
+    SessionLimits {
+        requests: number(LIMIT_REQUESTS),
+        tokens: number(LIMIT_TOKENS),
+        nanodollars: values.get(LIMIT_DOLLARS).and_then(Value::as_f64).and_then(nanodollars),
+    }
+}
+
+/// The effort of a name, if it is one, and not the agent's own choice.
+pub(crate) fn effort(name: &str) -> Option<String> {
+    (name != DEFAULT_EFFORT && EFFORTS.contains(&name)).then(|| name.to_owned())
+}
+
+/// How many tokens may be spent on thinking.
+pub(crate) fn thinking(values: &JsonObject) -> Option<u32> {
+    values.get(THINKING_BUDGET).and_then(Value::as_u64).and_then(|tokens| u32::try_from(tokens).ok())
+}
+
+/// The change of a session's configuration that a client's wish means: what belongs together is said together, and what
+/// cannot be changed survives a replacement.
+pub(crate) fn change(offer: &Offer, now: &JsonObject, wish: &JsonObject, replace: bool) -> Result<JsonObject, String> {
+    for (key, value) in wish {
+        match key.as_str() {
+            PERMISSION_MODE | MODE | AUTO_APPROVE => {}
+            ISOLATION | BRANCH if now.get(key) == Some(value) => {}
+            MODEL | EFFORT | THINKING_BUDGET | BACKGROUND_ON_STOP => check_value(offer, key, value)?,
+            key if is_limit(key) => check_value(offer, key, value)?,
+            _ => return Err(format!("{key:?} cannot be changed in a session")),
+        }
+    }
+    let said = modes::wanted(wish, now, offer.bypass)?;
+    if replace && said.is_none() {
+        return Err(format!("{PERMISSION_MODE:?} cannot be left out"));
+    }
+    let mut change = wish.clone();
+    change.extend(said.into_iter().flatten());
+    if replace {
+        let fixed = [ISOLATION, BRANCH].into_iter().filter_map(|key| Some((key.to_owned(), now.get(key)?.clone())));
+        change.extend(fixed);
+    }
+    Ok(change)
+}
+
+fn is_limit(key: &str) -> bool {
+    LIMITS.iter().any(|(limit, ..)| key == *limit)
+}
+
+/// Checks a value that means nothing but itself. Null leaves the choice to others.
+fn check_value(offer: &Offer, key: &str, value: &Value) -> Result<(), String> {
+    match key {
+        _ if value.is_null() => Ok(()),
+        MODEL => check_model(offer, value),
+        EFFORT => check_effort(value),
+        THINKING_BUDGET => check_thinking(value),
+        BACKGROUND_ON_STOP => check_background(value),
+        _ => check_limit(key, value),
+    }
+}
+
+fn check_model(offer: &Offer, value: &Value) -> Result<(), String> {
+    match value.as_str() {
+        Some(id) if offer.models.iter().any(|model| model.id == id) => Ok(()),
+        _ => Err(format!("{MODEL} must be one of the models on offer; it cannot be {value}")),
+    }
+}
+
+fn check_isolation(value: &Value) -> Result<(), String> {
+    match value.as_str() {
+        Some(FOLDER) => Ok(()),
+        _ => Err(format!("{ISOLATION} cannot be {value}; this host works in the folder itself ({FOLDER:?})")),
+    }
+}
+
+fn check_effort(value: &Value) -> Result<(), String> {
+    match value.as_str() {
+        Some(name) if EFFORTS.contains(&name) => Ok(()),
+        _ => Err(format!("{EFFORT} must be one of {}; it cannot be {value}", EFFORTS.join(", "))),
+    }
+}
+
+fn check_background(value: &Value) -> Result<(), String> {
+    if value.as_str().is_some_and(|name| BackgroundOnStop::named(name).is_some()) {
+        return Ok(());
+    }
+    let names = BackgroundOnStop::ALL.map(|(name, ..)| name).join(", ");
+    Err(format!("{BACKGROUND_ON_STOP} must be one of {names}; it cannot be {value}"))
+}
+
+fn check_thinking(value: &Value) -> Result<(), String> {
+    if value.as_u64().is_some_and(|tokens| tokens <= u64::from(MAX_THINKING)) {
+        return Ok(());
+    }
+    Err(format!("{THINKING_BUDGET} must be a whole number of tokens up to {MAX_THINKING}; it cannot be {value}"))
+}
+
+fn check_limit(key: &str, value: &Value) -> Result<(), String> {
+    let (fits, what) = if key == LIMIT_DOLLARS {
+        (value.as_f64().and_then(nanodollars).is_some(), "an amount of dollars such as 2.5, and not negative")
+    } else {
+        (value.is_u64(), "a whole number, and not negative")
+    };
+    if fits { Ok(()) } else { Err(format!("{key} must be {what}; it cannot be {value}")) }
+}

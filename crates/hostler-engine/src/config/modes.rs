@@ -1,0 +1,199 @@
+//! Permission modes, and the two properties of VS Code's own that show them.
+//!
+//! `permissionMode` is what counts. `mode` and `autoApprove` are another way of saying it, which VS Code draws by itself;
+//! the three always agree. What two of them say together is never more than what one of them could say.
+
+use ahp_types::common::JsonObject;
+use hostler_rules::Mode;
+use serde_json::Value;
+
+use super::{AUTO_APPROVE, MODE, PERMISSION_MODE};
+
+/// The permission mode if nobody says otherwise.
+pub(crate) const DEFAULT_MODE: &str = "default";
+
+/// The permission modes that a session can have.
+const PERMISSION_MODES: [(&str, Mode, &str); 5] = [
+    (DEFAULT_MODE, Mode::Default, "Ask before anything is changed"),
+    ("acceptEdits", Mode::AcceptEdits, "Edit files in the working directory without asking"),
+    ("plan", Mode::Plan, "Plan only, change nothing"),
+    ("dontAsk", Mode::DontAsk, "Do only what needs no question, deny the rest"),
+    // Only where the host's configuration allows it.
+    ("bypassPermissions", Mode::Bypass, "Do everything that no rule forbids, without asking"),
+];
+
+/// What VS Code calls the way in which the agent works.
+const INTERACTIVE: &str = "interactive";
+const PLAN: &str = "plan";
+const AUTOPILOT: &str = "autopilot";
+
+/// Each with its meaning here.
+pub(super) const WAYS: [(&str, &str); 3] = [
+    (INTERACTIVE, "Ask about what is not approved"),
+    (PLAN, "Plan only, change nothing"),
+    (AUTOPILOT, "Never ask: do what needs no question, deny the rest"),
+];
+
+/// What VS Code calls the things that are approved without a question.
+const ASSISTED: &str = "assisted";
+const APPROVE_ALL: &str = "autoApprove";
+
+/// Each with its meaning here. The last one only where the host's configuration allows it.
+const APPROVALS: [(&str, &str); 3] = [
+    (DEFAULT_MODE, "Only what reads"),
+    (ASSISTED, "Edits of files in the working directory too"),
+    (APPROVE_ALL, "Everything that no rule forbids"),
+];
+
+/// The modes on offer.
+pub(super) fn modes(bypass: bool) -> impl Iterator<Item = &'static (&'static str, Mode, &'static str)> {
+    PERMISSION_MODES.iter().filter(move |(_, mode, _)| bypass || *mode != Mode::Bypass)
+}
+
+/// The approvals on offer.
+pub(super) fn approvals(bypass: bool) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    APPROVALS.iter().filter(move |(name, _)| bypass || *name != APPROVE_ALL)
+}
+
+/// The mode of a name. A mode that is not on offer is the one that asks.
+pub(crate) fn mode(name: &str, bypass: bool) -> Mode {
+    modes(bypass).find(|(known, ..)| *known == name).map(|(_, mode, _)| *mode).unwrap_or_default()
+}
+
+/// What the agent itself is told. It need not know more than what changes its own ways: the gate sees to the rest.
+pub(crate) fn agent_mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::AcceptEdits => "acceptEdits",
+        Mode::Plan => "plan",
+        Mode::Default | Mode::Bypass | Mode::DontAsk => DEFAULT_MODE,
+    }
+}
+
+/// The values of all three properties that a permission mode means. What is approved is kept where it does not matter now,
+/// so that it holds again afterwards.
+pub(crate) fn said_by_mode(mode: &str, now: &JsonObject) -> JsonObject {
+    let kept = || match now.get(AUTO_APPROVE).and_then(Value::as_str) {
+        Some(ASSISTED) => ASSISTED,
+        _ => DEFAULT_MODE,
+    };
+    let (way, approved) = match mode {
+        "acceptEdits" => (INTERACTIVE, ASSISTED),
+        "plan" => (PLAN, kept()),
+        "dontAsk" => (AUTOPILOT, kept()),
+        "bypassPermissions" => (INTERACTIVE, APPROVE_ALL),
+        _ => (INTERACTIVE, DEFAULT_MODE),
+    };
+    let values = [(PERMISSION_MODE, mode), (MODE, way), (AUTO_APPROVE, approved)];
+    values.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()
+}
+
+/// The permission mode that `mode` and `autoApprove` mean together.
+fn meant(way: &str, approved: &str) -> &'static str {
+    match (way, approved) {
+        (PLAN, _) => "plan",
+        (AUTOPILOT, _) => "dontAsk",
+        (_, ASSISTED) => "acceptEdits",
+        (_, APPROVE_ALL) => "bypassPermissions",
+        _ => DEFAULT_MODE,
+    }
+}
+
+/// All three properties as a wish wants them, which may name some of them. `None` if it names none.
+pub(super) fn wanted(wish: &JsonObject, now: &JsonObject, bypass: bool) -> Result<Option<JsonObject>, String> {
+    let mode = word(wish, PERMISSION_MODE, modes(bypass).map(|(name, ..)| *name))?;
+    let way = word(wish, MODE, WAYS.iter().map(|(name, _)| *name))?;
+    let approved = word(wish, AUTO_APPROVE, approvals(bypass).map(|(name, _)| *name))?;
+    if way.is_none() && approved.is_none() {
+        return Ok(mode.map(|mode| said_by_mode(mode, now)));
+    }
+    // What is not named stays, unless the permission mode says otherwise.
+    let rest = mode.map_or_else(|| now.clone(), |mode| said_by_mode(mode, now));
+    let rest = |key: &str, other| rest.get(key).and_then(Value::as_str).unwrap_or(other).to_owned();
+    let way = way.map_or_else(|| rest(MODE, INTERACTIVE), str::to_owned);
+    let approved = approved.map_or_else(|| rest(AUTO_APPROVE, DEFAULT_MODE), str::to_owned);
+    let meant = meant(&way, &approved);
+    if mode.is_some_and(|mode| mode != meant) {
+        return Err(format!("{PERMISSION_MODE} contradicts {MODE} and {AUTO_APPROVE}; say one or the other"));
+    }
+    let values = [(PERMISSION_MODE, meant.to_owned()), (MODE, way), (AUTO_APPROVE, approved)];
+    Ok(Some(values.into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect()))
+}
+
+/// The word that a wish has for a property, if it is one of those that are known.
+fn word(
+    wish: &JsonObject,
+    key: &str,
+    mut known: impl Iterator<Item = &'static str>,
+) -> Result<Option<&'static str>, String> {
+    let Some(value) = wish.get(key) else { return Ok(None) };
+    match known.find(|word| value.as_str() == Some(*word)) {
+        Some(word) => Ok(Some(word)),
+        None => Err(format!("{key} cannot be {value}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> JsonObject {
+        value.as_object().unwrap().clone()
+    }
+
+    fn three(mode: &str, way: &str, approved: &str) -> JsonObject {
+        object(json!({"permissionMode": mode, "mode": way, "autoApprove": approved}))
+    }
+
+    fn after(wish: Value, now: &JsonObject) -> JsonObject {
+        wanted(&object(wish), now, true).unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_mode_has_one_pair_of_words_and_each_pair_one_mode() {
+        let none = JsonObject::new();
+        for (mode, way, approved) in [
+            ("default", "interactive", "default"),
+            ("acceptEdits", "interactive", "assisted"),
+            ("plan", "plan", "default"),
+            ("dontAsk", "autopilot", "default"),
+            ("bypassPermissions", "interactive", "autoApprove"),
+        ] {
+            let expected = three(mode, way, approved);
+            assert_eq!(after(json!({"permissionMode": mode}), &none), expected);
+            assert_eq!(after(json!({"mode": way, "autoApprove": approved}), &none), expected);
+            assert_eq!(after(Value::Object(expected.clone()), &none), expected, "as resolved values come back");
+        }
+    }
+
+    #[test]
+    fn what_is_approved_holds_again_after_a_plan() {
+        let assisted = after(json!({"autoApprove": "assisted"}), &three("default", "interactive", "default"));
+        assert_eq!(assisted, three("acceptEdits", "interactive", "assisted"));
+        let planning = after(json!({"mode": "plan"}), &assisted);
+        assert_eq!(planning, three("plan", "plan", "assisted"));
+        assert_eq!(after(json!({"mode": "interactive"}), &planning), assisted);
+        // Approving everything is never kept: it has to be said again.
+        let all = three("bypassPermissions", "interactive", "autoApprove");
+        assert_eq!(after(json!({"permissionMode": "plan"}), &all), three("plan", "plan", "default"));
+    }
+
+    #[test]
+    fn contradictions_and_words_that_are_not_on_offer_are_refused() {
+        let none = JsonObject::new();
+        let refused = |wish: Value| wanted(&object(wish), &none, false).unwrap_err();
+        assert!(refused(json!({"permissionMode": "plan", "mode": "interactive"})).contains("contradicts"));
+        assert!(refused(json!({"permissionMode": "default", "autoApprove": "assisted"})).contains("contradicts"));
+        for wish in [
+            json!({"autoApprove": "autoApprove"}),
+            json!({"permissionMode": "bypassPermissions"}),
+            json!({"mode": "agent"}),
+            json!({"mode": null}),
+            json!({"autoApprove": true}),
+        ] {
+            assert!(refused(wish.clone()).contains("cannot be"), "{wish}");
+        }
+        assert_eq!(wanted(&object(json!({"effort": "low"})), &none, false), Ok(None));
+    }
+}

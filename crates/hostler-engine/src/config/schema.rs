@@ -1,0 +1,143 @@
+//! The schemas that clients draw their pickers from.
+
+use std::collections::HashMap;
+
+use ahp_types::state::{ConfigPropertySchema, ConfigSchema, SessionConfigPropertySchema, SessionConfigSchema};
+use serde_json::Value;
+
+use super::modes::{self, DEFAULT_MODE};
+use super::{
+    AUTO_APPROVE, BACKGROUND_ON_STOP, BRANCH, DEFAULT_EFFORT, EFFORT, EFFORTS, FOLDER, ISOLATION, LIMITS, MODE, MODEL,
+    Offer, PERMISSION_MODE, THINKING_BUDGET,
+};
+
+use crate::stopping::BackgroundOnStop;
+
+/// The schema of a session's configuration.
+pub(crate) fn session(offer: &Offer) -> SessionConfigSchema {
+    let bypass = offer.bypass;
+    let thinking = property(
+        "number",
+        "Thinking budget",
+        "How many tokens the model may spend on thinking, from the next message on",
+    );
+    let background = SessionConfigPropertySchema {
+        r#enum: Some(BackgroundOnStop::ALL.map(|(name, ..)| name.into()).to_vec()),
+        enum_descriptions: Some(BackgroundOnStop::ALL.map(|(.., meaning)| meaning.to_owned()).to_vec()),
+        ..property("string", "Background work on stop", "What becomes of background work when a turn is stopped")
+    };
+    let isolation = SessionConfigPropertySchema {
+        session_mutable: None,
+        ..choice("Isolation", "Where the agent works", FOLDER, &[(FOLDER, "In the working directory itself")])
+    };
+    let mut properties = HashMap::from([
+        (PERMISSION_MODE.to_owned(), permission_mode(bypass)),
+        (MODE.to_owned(), choice("Mode", "How the agent works", "interactive", &modes::WAYS)),
+        (AUTO_APPROVE.to_owned(), {
+            let approvals: Vec<_> = modes::approvals(bypass).copied().collect();
+            choice("Approvals", "What the agent does without a question", DEFAULT_MODE, &approvals)
+        }),
+        (MODEL.to_owned(), model(offer)),
+        (EFFORT.to_owned(), effort()),
+        (THINKING_BUDGET.to_owned(), thinking),
+        (BACKGROUND_ON_STOP.to_owned(), background),
+        (ISOLATION.to_owned(), isolation),
+    ]);
+    if offer.repository {
+        // As long as sessions work in the directory itself, its branch is what git says.
+        let branch = property("string", "Branch", "The branch that the working directory is on");
+        let branch = SessionConfigPropertySchema {
+            read_only: Some(true),
+            enum_dynamic: Some(true),
+            session_mutable: None,
+            ..branch
+        };
+        properties.insert(BRANCH.to_owned(), branch);
+    }
+    properties.extend(LIMITS.map(|(key, title, description)| (key.to_owned(), property("number", title, description))));
+    SessionConfigSchema { r#type: "object".to_owned(), properties, required: None }
+}
+
+/// The schema of the host's configuration: what new sessions begin with. Clients keep values of their own there, too.
+pub(crate) fn host(offer: &Offer) -> ConfigSchema {
+    // The list of models changes while the host lives, and nothing could tell clients of another schema.
+    let model = SessionConfigPropertySchema { r#enum: None, enum_labels: None, ..model(offer) };
+    let properties = [(PERMISSION_MODE, permission_mode(false)), (MODEL, model), (EFFORT, effort())];
+    let properties = properties.map(|(key, property)| (key.to_owned(), of_the_host(property)));
+    ConfigSchema { r#type: "object".to_owned(), properties: HashMap::from(properties), required: None }
+}
+
+fn permission_mode(bypass: bool) -> SessionConfigPropertySchema {
+    let modes: Vec<_> = modes::modes(bypass).map(|(name, _, meaning)| (*name, *meaning)).collect();
+    choice("Permission mode", "What the agent may do without asking", DEFAULT_MODE, &modes)
+}
+
+fn model(offer: &Offer) -> SessionConfigPropertySchema {
+    SessionConfigPropertySchema {
+        r#enum: Some(offer.models.iter().map(|model| model.id.as_str().into()).collect()),
+        enum_labels: Some(offer.models.iter().map(|model| model.name.clone()).collect()),
+        // The list may change while the session lives.
+        enum_dynamic: Some(true),
+        ..property("string", "Model", "The model of messages that name none")
+    }
+}
+
+fn effort() -> SessionConfigPropertySchema {
+    SessionConfigPropertySchema {
+        default: Some(DEFAULT_EFFORT.into()),
+        r#enum: Some(EFFORTS.map(Value::from).to_vec()),
+        ..property("string", "Effort", "How hard the model thinks, from the next message on")
+    }
+}
+
+/// One of some words, each with its meaning.
+fn choice(title: &str, description: &str, default: &str, words: &[(&str, &str)]) -> SessionConfigPropertySchema {
+    SessionConfigPropertySchema {
+        default: Some(default.into()),
+        r#enum: Some(words.iter().map(|(word, _)| (*word).into()).collect()),
+        enum_descriptions: Some(words.iter().map(|(_, meaning)| (*meaning).to_owned()).collect()),
+        ..property("string", title, description)
+    }
+}
+
+/// A property that clients may change while the session lives.
+fn property(r#type: &str, title: &str, description: &str) -> SessionConfigPropertySchema {
+    SessionConfigPropertySchema {
+        r#type: r#type.to_owned(),
+        title: title.to_owned(),
+        description: Some(description.to_owned()),
+        default: None,
+        r#enum: None,
+        enum_labels: None,
+        enum_descriptions: None,
+        read_only: None,
+        items: None,
+        min_items: None,
+        max_items: None,
+        properties: None,
+        required: None,
+        additional_properties: None,
+        enum_dynamic: None,
+        session_mutable: Some(true),
+    }
+}
+
+/// The same property where it is the host's.
+fn of_the_host(property: SessionConfigPropertySchema) -> ConfigPropertySchema {
+    ConfigPropertySchema {
+        r#type: property.r#type,
+        title: property.title,
+        description: property.description,
+        default: property.default,
+        r#enum: property.r#enum,
+        enum_labels: property.enum_labels,
+        enum_descriptions: property.enum_descriptions,
+        read_only: None,
+        items: None,
+        min_items: None,
+        max_items: None,
+        properties: None,
+        required: None,
+        additional_properties: None,
+    }
+}

@@ -1,0 +1,120 @@
+use serde_json::json;
+
+use super::*;
+
+fn object(value: Value) -> JsonObject {
+    value.as_object().unwrap().clone()
+}
+
+fn offer() -> Offer {
+    let model = |id: &str| ModelInfo { id: id.into(), name: id.into(), context_window: None, max_output: None };
+    Offer { bypass: false, models: vec![model("m"), model("n")], repository: true }
+}
+
+/// What a session has after a wish, by the reducer's own rule.
+fn after(now: &JsonObject, wish: Value, replace: bool) -> Result<JsonObject, String> {
+    let change = change(&offer(), now, &object(wish), replace)?;
+    let mut values = if replace { JsonObject::new() } else { now.clone() };
+    values.extend(change);
+    Ok(values)
+}
+
+#[test]
+fn limits_are_numbers_or_nothing() {
+    for good in [
+        json!({"limitTokens": 0}),
+        json!({"limitTokens": 500_000, "limitRequests": 7, "limitDollars": 2.5}),
+        json!({"limitDollars": 3}),
+        json!({"limitDollars": null, "limitTokens": null}),
+    ] {
+        let values = after(&JsonObject::new(), good.clone(), false).unwrap();
+        assert_eq!(values, object(good.clone()));
+        let values = resolve(&offer(), &object(good.clone()), &[]).unwrap();
+        assert!(object(good).iter().all(|(key, value)| values[key] == *value), "{values:?}");
+    }
+    for bad in [
+        json!({"limitTokens": -1}),
+        json!({"limitTokens": 1.5}),
+        json!({"limitTokens": "many"}),
+        json!({"limitRequests": true}),
+        json!({"limitDollars": -0.01}),
+        json!({"limitDollars": "2.50"}),
+        json!({"limitDollars": 1e300}),
+    ] {
+        let reason = after(&JsonObject::new(), bad.clone(), false).unwrap_err();
+        assert!(reason.contains("must be") && reason.contains("not negative"), "{reason}");
+        assert_eq!(resolve(&offer(), &object(bad), &[]).unwrap_err(), reason);
+    }
+}
+
+#[test]
+fn limits_are_read_as_they_were_set() {
+    let values = object(json!({"limitTokens": 5, "limitDollars": 0.1, "limitRequests": null}));
+    let expected = SessionLimits { requests: None, tokens: Some(5), nanodollars: Some(100_000_000) };
+    assert_eq!(limits(&values), expected);
+}
+
+#[test]
+fn what_is_wanted_beats_what_sessions_begin_with_which_beats_the_usual() {
+    let file = object(json!({"permissionMode": "acceptEdits"}));
+    let clients = object(json!({"permissionMode": "plan", "model": "n", "effort": "high", "theirs": 1}));
+    let begin = [&file, &clients];
+    let values = resolve(&offer(), &object(json!({"effort": "low"})), &begin).unwrap();
+    let expected = json!({"permissionMode": "acceptEdits", "mode": "interactive", "autoApprove": "assisted",
+                          "model": "n", "effort": "low", "isolation": "folder"});
+    assert_eq!(Value::Object(values), expected);
+    let usual = resolve(&offer(), &JsonObject::new(), &[]).unwrap();
+    let expected =
+        json!({"permissionMode": "default", "mode": "interactive", "autoApprove": "default", "isolation": "folder"});
+    assert_eq!(Value::Object(usual), expected);
+}
+
+#[test]
+fn what_sessions_begin_with_is_left_out_where_it_is_not_on_offer_any_more() {
+    let old = object(json!({"permissionMode": "bypassPermissions", "model": "gone", "effort": 7}));
+    let values = resolve(&offer(), &JsonObject::new(), &[&old]).unwrap();
+    assert_eq!(values, resolve(&offer(), &JsonObject::new(), &[]).unwrap());
+}
+
+#[test]
+fn a_replacement_keeps_what_cannot_be_changed_and_clears_the_rest() {
+    let now = object(json!({"permissionMode": "default", "mode": "interactive", "autoApprove": "default",
+                            "isolation": "folder", "branch": "main", "model": "m", "limitTokens": 5}));
+    let values = after(&now, json!({"autoApprove": "assisted"}), true).unwrap();
+    let expected = json!({"permissionMode": "acceptEdits", "mode": "interactive", "autoApprove": "assisted",
+                          "isolation": "folder", "branch": "main"});
+    assert_eq!(Value::Object(values), expected);
+    let merged = after(&now, json!({"model": null, "branch": "main"}), false).unwrap();
+    assert_eq!((&merged["model"], &merged["limitTokens"]), (&Value::Null, &json!(5)), "null clears one value");
+    assert!(after(&now, json!({"model": "m"}), true).unwrap_err().contains("cannot be left out"));
+    for fixed in [json!({"branch": "other"}), json!({"isolation": "worktree"}), json!({"unknown": 1})] {
+        assert!(after(&now, fixed.clone(), false).unwrap_err().contains("cannot be changed"), "{fixed}");
+    }
+}
+
+#[test]
+fn clients_keep_their_own_values_in_the_hosts_configuration_and_good_ones_in_ours() {
+    let check = |change: Value| check_host_change(&offer(), &object(change));
+    check(json!({"telemetryLevel": "all", "mode": 7, "permissionMode": "plan", "model": "m", "effort": null})).unwrap();
+    for bad in [json!({"permissionMode": "bypassPermissions"}), json!({"model": "x"}), json!({"effort": "huge"})] {
+        check(bad).unwrap_err();
+    }
+}
+
+#[test]
+fn the_schema_names_every_property_and_says_which_can_be_changed() {
+    let schema = serde_json::to_value(session_schema(&offer())).unwrap();
+    let properties = schema["properties"].as_object().unwrap();
+    let fixed: Vec<_> = properties.iter().filter(|(_, p)| p["sessionMutable"] != true).map(|(key, _)| key).collect();
+    assert_eq!(fixed, [BRANCH, ISOLATION]);
+    assert_eq!(properties[BRANCH]["readOnly"], true);
+    assert_eq!(properties[BRANCH]["enumDynamic"], true);
+    assert_eq!(properties[MODEL]["enum"], json!(["m", "n"]));
+    assert_eq!(
+        properties[AUTO_APPROVE]["enum"],
+        json!(["default", "assisted"]),
+        "approving everything is not on offer"
+    );
+    let elsewhere = Offer { repository: false, ..offer() };
+    assert!(!session_schema(&elsewhere).properties.contains_key(BRANCH));
+}

@@ -1,0 +1,79 @@
+//! Messages that the host carries out itself, as local turns: `!command` and `/rename`. No agent is started for them, and
+//! none hears of them. Pure.
+
+mod output;
+
+use hostler_driver::AgentCommand;
+
+pub(crate) use self::output::Kept;
+
+/// What stands before a command for the host's own shell.
+pub(crate) const COMMAND_PREFIX: &str = "!";
+
+const RENAME: &str = "rename";
+
+/// What a message wants of the host itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Local {
+    /// A line for the user's shell.
+    Command(String),
+    /// Another title for the chat; an empty one changes nothing.
+    Rename(String),
+}
+
+/// What a message wants of the host itself, if it is not for the agent.
+pub(crate) fn of(text: &str) -> Option<Local> {
+    if let Some(line) = text.strip_prefix(COMMAND_PREFIX) {
+        return Some(Local::Command(line.trim().to_owned()));
+    }
+    let rest = text.trim_end().strip_prefix('/')?.strip_prefix(RENAME)?;
+    let title = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+    (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some(Local::Rename(title))
+}
+
+/// Whether such a message can be carried out.
+pub(crate) fn check(local: Option<&Local>, attached: bool, longest_title: usize) -> Result<(), String> {
+    match local {
+        Some(_) if attached => Err("the host itself can do nothing with what is attached; send it without".to_owned()),
+        Some(Local::Command(line)) if line.is_empty() => {
+            Err(format!("say the command behind the {COMMAND_PREFIX:?}, as in \"{COMMAND_PREFIX}ls\""))
+        }
+        Some(Local::Rename(title)) if title.len() > longest_title => {
+            Err(format!("a title has 1 to {longest_title} bytes"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The commands of the host itself that begin with a slash.
+pub(crate) fn commands() -> impl Iterator<Item = AgentCommand> {
+    std::iter::once(AgentCommand {
+        name: RENAME.to_owned(),
+        description: "Give this chat another title".to_owned(),
+        argument_hint: "TITLE".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_hosts_own_commands_are_taken() {
+        let command = |line: &str| Some(Local::Command(line.into()));
+        let rename = |title: &str| Some(Local::Rename(title.into()));
+        assert_eq!(of("!ls -la"), command("ls -la"));
+        assert_eq!(of("! echo a\necho b\n"), command("echo a\necho b"));
+        assert_eq!(of("!"), command(""));
+        assert_eq!(of("/rename  The\n new title "), rename("The new title"));
+        assert_eq!(of("/rename"), rename(""));
+        for text in ["ls", " !ls", "/renamed x", "/compact", "say /rename x", ""] {
+            assert_eq!(of(text), None, "{text:?}");
+        }
+        assert!(check(of("!  ").as_ref(), false, 10).unwrap_err().contains("!ls"));
+        assert!(check(of("/rename 12345678901").as_ref(), false, 10).is_err());
+        assert_eq!(check(of("/rename").as_ref(), false, 10), Ok(()));
+        assert!(check(of("!ls").as_ref(), true, 10).unwrap_err().contains("attached"));
+        assert_eq!(check(of("hello").as_ref(), true, 10), Ok(()));
+    }
+}

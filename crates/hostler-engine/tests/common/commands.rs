@@ -1,0 +1,65 @@
+//! Runs real programs without a supervisor, for tests of what the engine makes of them. Whole trees are ended by the real
+//! host alone.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+
+use std::process::Stdio;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_engine::{CommandEnd, CommandSpec, Commands, Program, RunningCommand};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+pub struct PlainCommands;
+
+impl Commands for PlainCommands {
+    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>> {
+        async move {
+            let mut command = match spec.program {
+                Program::Shell(line) => {
+                    let mut command = Command::new("/bin/sh");
+                    command.args(["-c", "exec 2>&1; exec /bin/sh -c \"$1\"", "sh", &line]);
+                    command
+                }
+                Program::Named(name, arguments) => {
+                    let mut command = Command::new(name);
+                    command.args(arguments);
+                    command
+                }
+            };
+            command.current_dir(&spec.directory).stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+            let mut child = command.stderr(Stdio::null()).spawn().map_err(|error| error.to_string())?;
+            let output = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+            Ok(Box::new(Plain { child, output }) as Box<dyn RunningCommand>)
+        }
+        .boxed()
+    }
+}
+
+struct Plain {
+    child: Child,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl RunningCommand for Plain {
+    fn next_line(&mut self) -> BoxFuture<'_, Option<Bytes>> {
+        async { self.output.next_line().await.ok().flatten().map(Bytes::from) }.boxed()
+    }
+
+    fn ended(&mut self) -> BoxFuture<'_, CommandEnd> {
+        async {
+            let status = self.child.wait().await;
+            status.ok().and_then(|status| status.code()).map_or(CommandEnd::Signal(9), CommandEnd::Code)
+        }
+        .boxed()
+    }
+
+    fn end(mut self: Box<Self>) -> BoxFuture<'static, ()> {
+        async move {
+            let _ = self.child.start_kill();
+            let _ = self.child.wait().await;
+        }
+        .boxed()
+    }
+}

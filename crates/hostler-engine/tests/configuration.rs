@@ -1,0 +1,185 @@
+//! What can be configured, for sessions and for the host.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Options, Rig, SESSION, wish};
+use hostler_engine::{ConfigWish, CreateSession, EngineError, ROOT};
+use serde_json::{Value, json};
+
+fn git(directory: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"];
+    let output = Command::new("git").current_dir(directory).args(identity).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes the rig's directory a repository with two branches, on `main`.
+fn repository(rig: &Rig) {
+    git(&rig.work, &["init", "--quiet", "--initial-branch=main"]);
+    git(&rig.work, &["commit", "--quiet", "--allow-empty", "--message=first"]);
+    git(&rig.work, &["branch", "feature/Login"]);
+}
+
+fn at(rig: &Rig, values: Value) -> ConfigWish {
+    let directory = Some(url::Url::from_file_path(&rig.work).unwrap().to_string());
+    ConfigWish { provider: Some("claude".into()), directory, values: values.as_object().cloned().unwrap() }
+}
+
+async fn values(rig: &Rig, chosen: Value) -> Value {
+    Value::Object(rig.engine.resolve_config(&at(rig, chosen)).await.unwrap().values)
+}
+
+#[tokio::test]
+async fn the_branch_is_what_git_says_and_nobody_can_choose_it() {
+    let rig = Rig::start().await;
+    let config = rig.engine.resolve_config(&at(&rig, json!({}))).await.unwrap();
+    assert!(!config.schema.properties.contains_key("branch"), "no repository, no branch");
+    repository(&rig);
+    let config = rig.engine.resolve_config(&at(&rig, json!({"branch": "feature/Login"}))).await.unwrap();
+    assert_eq!(config.values["branch"], "main");
+    assert_eq!(config.values["isolation"], "folder");
+    assert_eq!(config.schema.properties["branch"].read_only, Some(true));
+    let refused = rig.engine.resolve_config(&at(&rig, json!({"isolation": "worktree"}))).await;
+    assert!(matches!(refused, Err(EngineError::Invalid(reason)) if reason.contains("folder")));
+    git(&rig.work, &["checkout", "--quiet", "--detach"]);
+    assert_eq!(values(&rig, json!({})).await.get("branch"), None, "between branches");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_values_of_a_property_can_be_searched() {
+    let rig = Rig::start().await;
+    repository(&rig);
+    let wish = at(&rig, json!({}));
+    let search = async |property: &str, query: &str| {
+        let items = rig.engine.config_values(&wish, property, query).await.unwrap();
+        items.into_iter().map(|item| item.value).collect::<Vec<_>>()
+    };
+    assert_eq!(search("branch", "").await, ["main", "feature/Login"], "the current one first");
+    assert_eq!(search("branch", "LOG").await, ["feature/Login"]);
+    assert_eq!(search("branch", "nothing").await, [""; 0]);
+    assert_eq!(search("model", "").await, ["m"]);
+    assert_eq!(search("effort", "m").await, ["medium", "max"]);
+    assert_eq!(search("permissionMode", "edits").await, ["acceptEdits"]);
+    assert_eq!(search("limitTokens", "").await, [""; 0]);
+    assert_eq!(search("nonsense", "").await, [""; 0]);
+    let nowhere = ConfigWish { directory: Some("file:///does/not/exist".into()), ..ConfigWish::default() };
+    assert_eq!(rig.engine.config_values(&nowhere, "branch", "").await.unwrap(), []);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_shows_the_branch_and_follows_it_from_turn_to_turn() {
+    let mut rig = Rig::start().await;
+    repository(&rig);
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    let branch = |listener: &common::Listener| {
+        listener.session.as_ref().unwrap().config.as_ref().unwrap().values.get("branch").cloned()
+    };
+    while branch(&listener) != Some(json!("main")) {
+        listener.next().await;
+    }
+    rig.say(SESSION, "t1", "hi").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    git(&rig.work, &["checkout", "--quiet", "feature/Login"]);
+    agent.answer(1, "a", "b").await;
+    listener.until("session/configChanged").await;
+    assert_eq!(branch(&listener), Some(json!("feature/Login")));
+    let rig = rig.restart().await;
+    assert_eq!(branch(&rig.listen(SESSION).await), Some(json!("feature/Login")));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn vs_codes_words_change_the_permission_mode_and_everybody_hears_all_three() {
+    let mut rig = Rig::start().await;
+    let (mut listener, mut agent) = rig.ask().await;
+    let change = |config: Value, replace: bool| {
+        wish(SESSION, 0, json!({"type": "session/configChanged", "config": config, "replace": replace}), None)
+    };
+    let now = |listener: &common::Listener| {
+        let values = &listener.session.as_ref().unwrap().config.as_ref().unwrap().values;
+        ["permissionMode", "mode", "autoApprove"].map(|key| values[key].as_str().unwrap().to_owned())
+    };
+    assert_eq!(now(&listener), ["default", "interactive", "default"]);
+    for (wanted, replace, told, expected) in [
+        (json!({"autoApprove": "assisted"}), false, "acceptEdits", ["acceptEdits", "interactive", "assisted"]),
+        (json!({"mode": "plan"}), false, "plan", ["plan", "plan", "assisted"]),
+        (json!({"mode": "interactive"}), true, "acceptEdits", ["acceptEdits", "interactive", "assisted"]),
+        (json!({"mode": "autopilot"}), false, "default", ["dontAsk", "autopilot", "assisted"]),
+    ] {
+        rig.engine.dispatch(change(wanted, replace)).await;
+        assert_eq!(agent.modes.recv().await.unwrap(), told, "the agent is told first");
+        listener.until("session/configChanged").await;
+        assert_eq!(now(&listener), expected);
+    }
+    assert_eq!(listener.session.as_ref().unwrap().config.as_ref().unwrap().values["isolation"], "folder");
+    for (bad, reason) in [
+        (json!({"autoApprove": "autoApprove"}), "autoApprove cannot be"),
+        (json!({"isolation": "worktree"}), "cannot be changed"),
+        (json!({"model": "unheard-of"}), "one of the models on offer"),
+    ] {
+        rig.engine.dispatch(change(bad, false)).await;
+        listener.until("session/configChanged rejected").await;
+        assert!(listener.heard.last().unwrap().contains(reason), "{:?}", listener.heard.last());
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_sessions_model_is_for_messages_that_name_none() {
+    let mut rig = Rig::start().await;
+    let config = json!({"model": "m", "effort": "low"}).as_object().cloned();
+    rig.engine.create_session(CreateSession { uri: SESSION.into(), config, ..CreateSession::default() }).unwrap();
+    let mut listener = rig.listen(SESSION).await;
+    rig.say(SESSION, "t1", "hi").await;
+    let start = rig.starts.next().await;
+    assert_eq!((start.spec.model.as_str(), start.spec.effort.as_deref()), ("m", Some("low")));
+    let mut agent = start.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    // Cleared: the agent goes on with what it has.
+    let clear = json!({"type": "session/configChanged", "config": {"model": null, "effort": null}});
+    rig.engine.dispatch(wish(SESSION, 0, clear, None)).await;
+    listener.until("session/configChanged").await;
+    rig.say(SESSION, "t2", "again").await;
+    let change = agent.changes.recv().await.unwrap();
+    assert_eq!(change, hostler_driver::PolicyChange::Effort(None));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_clients_write_for_new_sessions_is_kept_and_ranks_below_the_hosts_own_settings() {
+    let mut rig = Rig::start().await;
+    let write = |config: Value| wish(ROOT, 0, json!({"type": "root/configChanged", "config": config}), None);
+    let written = json!({"permissionMode": "plan", "effort": "high", "telemetryLevel": "all"});
+    rig.engine.dispatch(write(written)).await;
+    rig.engine.dispatch(write(json!({"permissionMode": "bypassPermissions", "lost": 1}))).await;
+    let root = rig.engine.root().await;
+    let config = root.config.as_ref().unwrap();
+    let kept = json!({"permissionMode": "plan", "effort": "high", "telemetryLevel": "all"});
+    assert_eq!(Value::Object(config.values.clone()), kept, "a bad value refuses the whole change");
+    assert!(config.schema.properties.contains_key("permissionMode"));
+    let now = values(&rig, json!({})).await;
+    assert_eq!((&now["permissionMode"], &now["effort"]), (&json!("plan"), &json!("high")));
+    assert_eq!(values(&rig, json!({"permissionMode": "dontAsk"})).await["permissionMode"], "dontAsk");
+
+    rig.options = Options {
+        session_defaults: json!({"permissionMode": "acceptEdits"}).as_object().cloned().unwrap(),
+        ..rig.options
+    };
+    let rig = rig.restart().await;
+    let now = values(&rig, json!({})).await;
+    assert_eq!((&now["permissionMode"], &now["effort"]), (&json!("acceptEdits"), &json!("high")));
+    assert_eq!(rig.engine.root().await.config.as_ref().unwrap().values["telemetryLevel"], "all");
+    rig.create(SESSION);
+    let listener = rig.listen(SESSION).await;
+    assert_eq!(listener.session.unwrap().config.unwrap().values["permissionMode"], "acceptEdits");
+    rig.engine.shutdown().await;
+}

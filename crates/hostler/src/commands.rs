@@ -1,0 +1,97 @@
+//! The engine's port for programs, on processes under a supervisor.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_engine::{CommandEnd, CommandSpec, Commands, Program, RunningCommand};
+use hostler_process::{AgentProcess, CloseMode, Environment, ExitReport, LineError, SpawnSpec, SupervisorCommand};
+
+/// Makes one stream of two, closes what is read, and becomes the program.
+const ONE_STREAM: &str = "exec \"$@\" 2>&1 </dev/null";
+
+/// The shell where the user has named none.
+const USUAL_SHELL: &str = "/bin/sh";
+
+/// Runs programs with the user's environment, without the host's own secrets.
+pub(crate) struct Supervised {
+    environment: Environment,
+    supervisor: SupervisorCommand,
+    shell: OsString,
+}
+
+impl Supervised {
+    pub(crate) fn new(
+        vars: impl IntoIterator<Item = (OsString, OsString)>,
+        credentials: &[String],
+        supervisor: SupervisorCommand,
+    ) -> Self {
+        let mut environment = Environment::from_vars(vars);
+        environment.remove_prefix("HOSTLER_");
+        for name in credentials {
+            environment.remove(name);
+        }
+        let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).map(ToOwned::to_owned);
+        Self { environment, supervisor, shell: shell.unwrap_or_else(|| USUAL_SHELL.into()) }
+    }
+}
+
+impl Commands for Supervised {
+    fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>> {
+        let program: Vec<OsString> = match spec.program {
+            Program::Shell(line) => vec![self.shell.clone(), "-c".into(), line.into()],
+            Program::Named(name, arguments) => {
+                std::iter::once(name.into()).chain(arguments.into_iter().map(OsString::from)).collect()
+            }
+        };
+        let args = ["-c", ONE_STREAM, "sh"].into_iter().map(OsString::from).chain(program).collect();
+        let spec = SpawnSpec {
+            program: PathBuf::from(USUAL_SHELL),
+            args,
+            env: self.environment.clone(),
+            cwd: spec.directory,
+            supervisor: self.supervisor.clone(),
+            lock: None,
+            redact: Vec::new(),
+        };
+        async move {
+            let process = hostler_process::spawn(spec).await.map_err(|error| error.to_string())?;
+            Ok(Box::new(Running(process)) as Box<dyn RunningCommand>)
+        }
+        .boxed()
+    }
+}
+
+struct Running(AgentProcess);
+
+impl RunningCommand for Running {
+    fn next_line(&mut self) -> BoxFuture<'_, Option<Bytes>> {
+        async {
+            match self.0.stdout.next_line().await {
+                Ok(line) => line,
+                Err(error @ LineError::TooLong { .. }) => Some(Bytes::from(format!("[{error}]"))),
+                Err(LineError::Io(_)) => None,
+            }
+        }
+        .boxed()
+    }
+
+    fn ended(&mut self) -> BoxFuture<'_, CommandEnd> {
+        async {
+            let exit = self.0.handle.exited().await;
+            self.0.handle.tree_empty().await;
+            match exit {
+                ExitReport { code: Some(code), .. } => CommandEnd::Code(code),
+                ExitReport { signal: Some(signal), .. } => CommandEnd::Signal(signal),
+                ExitReport { .. } => CommandEnd::Unknown,
+            }
+        }
+        .boxed()
+    }
+
+    fn end(self: Box<Self>) -> BoxFuture<'static, ()> {
+        async move { self.0.handle.close(CloseMode::Now).await }.boxed()
+    }
+}

@@ -167,11 +167,11 @@ actions! {
     ChangesetOperationStatusChanged "changeset/operationStatusChanged" [Changeset] Host (0, 3, 0) CHANGESETS, "";
     ChangesetCleared "changeset/cleared" [Changeset] Host (0, 2, 0) CHANGESETS, "";
 
-    AnnotationsSet "annotations/set" [Annotations] Client (0, 4, 0) Offered, "";
-    AnnotationsUpdated "annotations/updated" [Annotations] Client (0, 4, 0) Offered, "";
-    AnnotationsRemoved "annotations/removed" [Annotations] Client (0, 4, 0) Offered, "";
-    AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) Offered, "";
-    AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) Offered, "";
+    AnnotationsSet "annotations/set" [Annotations] Client (0, 4, 0) Offered, "it has at least one entry";
+    AnnotationsUpdated "annotations/updated" [Annotations] Client (0, 4, 0) Offered, "the annotation is there";
+    AnnotationsRemoved "annotations/removed" [Annotations] Client (0, 4, 0) Offered, "the annotation is there";
+    AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) Offered, "the annotation is there";
+    AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) Offered, "the entry is there and not the only one";
 
     TerminalData "terminal/data" [Terminal] Host (0, 1, 0) TERMINALS, "";
     TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) TERMINALS, "";

@@ -131,6 +131,29 @@ async fn another_chat_is_attached_up_to_a_turn_that_is_over() {
 }
 
 #[tokio::test]
+async fn annotations_are_attached_as_a_document_and_unknown_ones_are_refused() {
+    let (mut rig, mut listener) = rig().await;
+    let channel = hostler_engine::annotations_uri(SESSION);
+    let annotation = json!({ "id": "a", "origin": { "session": SESSION }, "resource": "file:///w/main.rs", "resolved": false,
+                             "entries": [{ "id": "1", "text": "Why twice?" }] });
+    let set = json!({ "type": "annotations/set", "annotation": annotation });
+    rig.engine.dispatch(crate::common::wish(&channel, 0, set, None)).await;
+    let attached = |resource: &str, ids: &[&str]| json!({ "type": "annotations", "label": "Notes", "resource": resource, "annotationIds": ids });
+    for (attached, words) in [
+        (attached(&channel, &["a", "x"]), "no annotation"),
+        (attached(&channel, &[]), "no annotations to attach"),
+        (attached(&hostler_engine::annotations_uri(OTHER), &["a"]), "not the annotations of this session"),
+    ] {
+        rig.attach(starts("t1", with("", &[attached]))).await;
+        let reason = listener.refusal().await;
+        assert!(reason.contains(words) && reason.contains("attachment_artifact_missing"), "{reason}");
+    }
+    let prompt = rig.sent(&[attached(&channel, &["a"])]).await;
+    assert_eq!(text(&prompt.blocks()[0]), "file:///w/main.rs:\n- Why twice?\n");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_chat_in_which_nothing_is_over_is_attached_all_the_same() {
     let (mut rig, _listener) = rig().await;
     let own = json!({ "type": "chat", "label": "This", "resource": default_chat_uri(SESSION) });

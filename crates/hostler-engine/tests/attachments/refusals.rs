@@ -15,7 +15,9 @@ async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
     ];
     let (mut rig, mut listener) = Rig::begun_with(&attached).await;
     let reason = listener.refusal().await;
-    for word in ["b.bin", "d.png", "attachment_corrupt", "e: annotations", "attachment_type_unsupported"] {
+    for word in
+        ["b.bin", "d.png", "attachment_corrupt", "e: these are not the annotations", "attachment_artifact_missing"]
+    {
         assert!(reason.contains(word), "{word} in {reason}");
     }
     assert!(!reason.contains("dir/") && !reason.contains("a.png") && !reason.contains("c.txt"), "{reason}");

@@ -51,7 +51,7 @@ async fn a_draft_that_is_too_large_or_cannot_be_read_is_refused() {
     rig.attach(draft(with("", &[broken]))).await;
     assert!(listener.refusal().await.contains("attachment_corrupt"));
     let long = json!({ "type": "simple", "label": "d", "modelRepresentation": "x".repeat(300 * 1024) });
-    rig.attach(draft(with("", &[long.clone()]))).await;
+    rig.attach(draft(with("", std::slice::from_ref(&long)))).await;
     assert!(listener.refusal().await.contains("attachment_too_large"));
     rig.attach(starts("t1", with("", &[long]))).await;
     assert!(listener.refusal().await.contains("attach it as a file"));

@@ -19,6 +19,8 @@ pub struct ModelInfo {
     pub context_window: Option<u64>,
     /// How much it can write at most, if known.
     pub max_output: Option<u64>,
+    /// Whether it takes pictures, if known.
+    pub vision: Option<bool>,
 }
 
 /// What the engine needs of the gateway.

@@ -149,7 +149,7 @@ fn agents<'a>(drivers: impl IntoIterator<Item = &'a Arc<dyn Driver>>, gateway: &
             max_context_window: number(model.context_window),
             max_output_tokens: number(model.max_output),
             max_prompt_tokens: None,
-            supports_vision: None,
+            supports_vision: model.vision,
             policy_state: None,
             config_schema: None,
             meta: None,

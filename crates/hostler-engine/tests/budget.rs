@@ -35,7 +35,7 @@ struct FakeGateway {
 
 impl ModelGateway for FakeGateway {
     fn models(&self) -> Vec<ModelInfo> {
-        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: None, max_output: None }]
+        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: None, max_output: None, vision: None }]
     }
     fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
         let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };

@@ -27,6 +27,8 @@ pub struct Model {
     pub context_window: Option<u64>,
     /// How many tokens it can write, if that is known.
     pub max_output: Option<u64>,
+    /// Whether it takes pictures, if that is known.
+    pub vision: Option<bool>,
 }
 
 /// The list of one upstream.
@@ -114,6 +116,7 @@ pub(crate) fn bundled() -> Vec<UpstreamModel> {
         name: name.to_owned(),
         context_window: Some(200_000),
         max_output: Some(64_000),
+        vision: Some(true),
     })
     .into()
 }

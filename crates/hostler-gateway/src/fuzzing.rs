@@ -107,7 +107,7 @@ pub fn model(data: &[u8]) {
 }
 
 fn listed(id: &str) -> UpstreamModel {
-    UpstreamModel { id: id.to_owned(), name: String::new(), context_window: None, max_output: None }
+    UpstreamModel { id: id.to_owned(), name: String::new(), context_window: None, max_output: None, vision: None }
 }
 
 /// Only the bearer with the right nonce and an id is taken; a bearer that we minted always is.

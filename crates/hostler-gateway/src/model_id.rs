@@ -113,6 +113,7 @@ mod tests {
             name: (*id).to_owned(),
             context_window: None,
             max_output: None,
+            vision: None,
         };
         ids.iter().map(model).collect()
     }

@@ -146,6 +146,7 @@ impl Offers {
                     upstream: offer.name.clone(),
                     context_window: model.context_window,
                     max_output: model.max_output,
+                    vision: model.vision,
                 }
             }));
         }

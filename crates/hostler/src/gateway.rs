@@ -19,6 +19,7 @@ impl ModelGateway for Port {
             name: model.name,
             context_window: model.context_window,
             max_output: model.max_output,
+            vision: model.vision,
         };
         self.0.models().into_iter().map(info).collect()
     }

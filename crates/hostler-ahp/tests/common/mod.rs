@@ -21,7 +21,7 @@ struct NoGateway;
 
 impl ModelGateway for NoGateway {
     fn models(&self) -> Vec<ModelInfo> {
-        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: Some(7), max_output: None }]
+        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: Some(7), max_output: None, vision: None }]
     }
     fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
         let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };

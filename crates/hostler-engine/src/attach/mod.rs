@@ -17,6 +17,7 @@ mod files;
 mod history;
 mod prepare;
 mod resolve;
+mod sight;
 mod summary;
 
 use ahp_types::StateAction;

@@ -9,6 +9,7 @@ use hostler_driver::{Driver, Prompt};
 use tokio::sync::oneshot;
 
 use super::resolve::{Echo, Resolver};
+use super::sight::refuse_pictures;
 use super::summary::{PlanSummary, held_back, refused};
 use super::{Contents, Fetch, View, draft, echo, history_with_running_turn, message_mut};
 use crate::actor::Input;
@@ -94,7 +95,8 @@ impl Host {
     ) -> Option<PlanSummary> {
         let view = self.view(channel).await?;
         let mut attached = attached;
-        let planned = self.plan(&view, String::new(), &mut attached, fetch).await;
+        let blind = self.sightless(&view, None);
+        let planned = self.plan(&view, String::new(), &mut attached, blind, fetch).await;
         Some(match planned {
             Ok(accepted) => PlanSummary { ok: true, reason: None, files: accepted.plan.summaries() },
             Err(refused) => {
@@ -123,8 +125,9 @@ impl Host {
         fetch: &dyn Fetch,
     ) -> Result<Accepted, Refused> {
         let text = message.text.clone();
+        let blind = self.sightless(view, message.model.as_ref().map(|model| &*model.id));
         let attached = message.attachments.as_deref_mut().unwrap_or_default();
-        self.plan(view, text, attached, fetch).await
+        self.plan(view, text, attached, blind, fetch).await
     }
 
     async fn plan(
@@ -132,6 +135,7 @@ impl Host {
         view: &View,
         text: String,
         attached: &mut [MessageAttachment],
+        blind: Option<String>,
         fetch: &dyn Fetch,
     ) -> Result<Accepted, Refused> {
         let limits = self.attachments.clone();
@@ -167,13 +171,18 @@ impl Host {
             tracing::error!(%error, "attachments could not be planned");
             Refused::whole(Code::OptimizationFailed, "the files could not be looked at".to_owned())
         })?;
-        let looked_at = match planned {
-            Ok(plan) if refusals.iter().all(Option::is_none) && too_long.is_none() => {
-                return Ok(Accepted { plan, echoes });
-            }
-            Ok(plan) => plan.summaries(),
-            Err(rejection) => rejection.files,
+        let (mut looked_at, plan) = match planned {
+            Ok(plan) => (plan.summaries(), Some(plan)),
+            Err(rejection) => (rejection.files, None),
         };
+        let unseen = blind.is_some_and(|model| refuse_pictures(&mut looked_at, &model));
+        if let Some(plan) = plan
+            && refusals.iter().all(Option::is_none)
+            && too_long.is_none()
+            && !unseen
+        {
+            return Ok(Accepted { plan, echoes });
+        }
         let mut looked_at = looked_at.into_iter().map(held_back);
         let files = refusals.into_iter().filter_map(|refusal| match refusal {
             Some(refusal) => refused(refusal),

@@ -7,7 +7,8 @@ fn object(value: Value) -> JsonObject {
 }
 
 fn offer() -> Offer {
-    let model = |id: &str| ModelInfo { id: id.into(), name: id.into(), context_window: None, max_output: None };
+    let model =
+        |id: &str| ModelInfo { id: id.into(), name: id.into(), context_window: None, max_output: None, vision: None };
     Offer { bypass: false, models: vec![model("m"), model("n")], repository: true }
 }
 

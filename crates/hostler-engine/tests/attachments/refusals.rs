@@ -1,4 +1,4 @@
-use ahp_types::state::PendingMessageKind;
+use ahp_types::state::{ModelSelection, PendingMessageKind};
 use serde_json::json;
 
 use crate::bench::{embedded, pending, png, resource, starts, with};
@@ -99,5 +99,23 @@ async fn a_turn_whose_file_is_gone_from_the_store_ends_with_its_name_and_the_ses
     assert_eq!(listener.attached().len(), 1, "the message stays");
     rig.say(SESSION, "t3", "still there?").await;
     assert_eq!(agent.prompt().await, "still there?");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_model_that_takes_no_pictures_gets_none_and_the_rest_is_not_sent_either() {
+    let (mut rig, mut listener) = Rig::with_session().await;
+    let attached = [embedded("a.png", &png()), embedded("c.txt", b"fine")];
+    let mut message = with("look", &attached);
+    message.model = Some(ModelSelection { id: "blind".to_owned(), config: None });
+    rig.attach(starts("t1", message)).await;
+    let reason = listener.refusal().await;
+    assert!(reason.contains("a.png: Blind takes no pictures"), "{reason}");
+    assert!(reason.contains("attachment_model_unsupported") && !reason.contains("c.txt"), "{reason}");
+    assert_eq!(rig.starts.count(), 0);
+
+    rig.attach(starts("t1", with("look", &attached))).await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.whole_prompt().await.blocks().len(), 2, "another model takes them");
     rig.engine.shutdown().await;
 }

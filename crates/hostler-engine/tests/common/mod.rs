@@ -29,7 +29,14 @@ pub struct NoGateway;
 
 impl ModelGateway for NoGateway {
     fn models(&self) -> Vec<ModelInfo> {
-        vec![ModelInfo { id: "m".into(), name: "M".into(), context_window: None, max_output: None }]
+        let model = |id: &str, name: &str, vision| ModelInfo {
+            id: id.into(),
+            name: name.into(),
+            context_window: None,
+            max_output: None,
+            vision,
+        };
+        vec![model("m", "M", None), model("blind", "Blind", Some(false))]
     }
     fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
         let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };

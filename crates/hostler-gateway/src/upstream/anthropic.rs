@@ -141,6 +141,7 @@ impl AnthropicUpstream {
                 id: listed.id,
                 context_window: listed.max_input_tokens,
                 max_output: listed.max_tokens,
+                vision: None,
             }));
             after = page.last_id.filter(|_| page.has_more);
             if after.is_none() {

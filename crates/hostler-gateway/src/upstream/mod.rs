@@ -104,6 +104,9 @@ pub struct UpstreamModel {
     pub context_window: Option<u64>,
     /// How many tokens it can write, if the upstream says so.
     pub max_output: Option<u64>,
+    /// Whether it takes pictures, if the upstream says so.
+    #[serde(default)]
+    pub vision: Option<bool>,
 }
 
 /// A checked request. Of the client's headers only what stands here reaches an upstream.

@@ -76,6 +76,7 @@ impl Upstream for Lister {
             name: id.to_uppercase(),
             context_window: Some(1_000),
             max_output: None,
+            vision: None,
         };
         let listed = match &*self.models.lock().unwrap() {
             Ok(ids) => Ok(ids.iter().map(|id| model(id)).collect()),

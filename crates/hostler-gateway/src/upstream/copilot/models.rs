@@ -29,6 +29,13 @@ struct Entry {
 struct Capabilities {
     #[serde(default)]
     limits: Limits,
+    #[serde(default)]
+    supports: Supports,
+}
+
+#[derive(Default, Deserialize)]
+struct Supports {
+    vision: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -54,6 +61,7 @@ fn model(entry: Entry) -> Option<UpstreamModel> {
         id: entry.id,
         context_window: limits.max_context_window_tokens,
         max_output: limits.max_output_tokens,
+        vision: entry.capabilities.supports.vision,
     })
 }
 
@@ -66,8 +74,8 @@ mod tests {
     #[test]
     fn only_messages_models_of_anthropic_are_kept() {
         let endpoints = json!(["/chat/completions", "/v1/messages"]);
-        let limits =
-            json!({"limits": {"max_context_window_tokens": 200_000, "max_output_tokens": 64_000, "vision": {}}});
+        let limits = json!({"limits": {"max_context_window_tokens": 200_000, "max_output_tokens": 64_000, "vision": {}},
+                   "supports": {"vision": true}});
         let list = json!({"object": "list", "data": [
             {"id": "claude-sonnet-4.5", "name": "Claude Sonnet 4.5", "vendor": "Anthropic",
              "supported_endpoints": endpoints, "capabilities": limits, "policy": {"state": "enabled"}},
@@ -81,13 +89,15 @@ mod tests {
             "something else",
         ]});
         let kept = read(list.to_string().as_bytes()).unwrap();
-        let kept: Vec<_> =
-            kept.iter().map(|model| (&*model.id, &*model.name, model.context_window, model.max_output)).collect();
+        let kept: Vec<_> = kept
+            .iter()
+            .map(|model| (&*model.id, &*model.name, model.context_window, model.max_output, model.vision))
+            .collect();
         assert_eq!(
             kept,
             [
-                ("claude-sonnet-4.5", "Claude Sonnet 4.5", Some(200_000), Some(64_000)),
-                ("claude-bare", "claude-bare", None, None),
+                ("claude-sonnet-4.5", "Claude Sonnet 4.5", Some(200_000), Some(64_000), Some(true)),
+                ("claude-bare", "claude-bare", None, None, None),
             ]
         );
     }

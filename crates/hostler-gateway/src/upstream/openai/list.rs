@@ -21,6 +21,13 @@ struct Listed {
     context_window: Option<u64>,
     max_completion_tokens: Option<u64>,
     top_provider: Option<TopProvider>,
+    /// OpenRouter.
+    architecture: Option<Architecture>,
+}
+
+#[derive(Deserialize)]
+struct Architecture {
+    input_modalities: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -36,11 +43,13 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<UpstreamModel>, UpstreamError> {
 }
 
 fn model(listed: Listed) -> UpstreamModel {
+    let taken = listed.architecture.and_then(|architecture| architecture.input_modalities);
     UpstreamModel {
         name: listed.name.unwrap_or_else(|| listed.id.clone()),
         id: listed.id,
         context_window: listed.max_model_len.or(listed.context_length).or(listed.context_window),
         max_output: listed.max_completion_tokens.or(listed.top_provider.and_then(|top| top.max_completion_tokens)),
+        vision: taken.map(|kinds| kinds.iter().any(|kind| kind == "image")),
     }
 }
 
@@ -54,21 +63,23 @@ mod tests {
             {"id":"gpt-4o","object":"model","created":1,"owned_by":"system"},
             {"id":"Qwen/Qwen3-32B","max_model_len":40960,"root":"Qwen/Qwen3-32B"},
             {"id":"qwen/qwen3-32b","name":"Qwen: Qwen3 32B","context_length":131072,
+             "architecture":{"modality":"text->text","input_modalities":["text"]},
              "top_provider":{"context_length":131072,"max_completion_tokens":16384}},
             {"id":"llama-3.3-70b-versatile","context_window":131072,"max_completion_tokens":32768}]}"#;
-        let model = |id: &str, name: &str, context_window, max_output| UpstreamModel {
+        let model = |id: &str, name: &str, context_window, max_output, vision| UpstreamModel {
             id: id.to_owned(),
             name: name.to_owned(),
             context_window,
             max_output,
+            vision,
         };
         assert_eq!(
             read(body).unwrap(),
             [
-                model("gpt-4o", "gpt-4o", None, None),
-                model("Qwen/Qwen3-32B", "Qwen/Qwen3-32B", Some(40_960), None),
-                model("qwen/qwen3-32b", "Qwen: Qwen3 32B", Some(131_072), Some(16_384)),
-                model("llama-3.3-70b-versatile", "llama-3.3-70b-versatile", Some(131_072), Some(32_768)),
+                model("gpt-4o", "gpt-4o", None, None, None),
+                model("Qwen/Qwen3-32B", "Qwen/Qwen3-32B", Some(40_960), None, None),
+                model("qwen/qwen3-32b", "Qwen: Qwen3 32B", Some(131_072), Some(16_384), Some(false)),
+                model("llama-3.3-70b-versatile", "llama-3.3-70b-versatile", Some(131_072), Some(32_768), None),
             ]
         );
         assert!(read(b"<html>").is_err());

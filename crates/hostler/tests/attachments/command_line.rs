@@ -1,15 +1,13 @@
-//! `hostler run --attach` with the real binary and the real agent: what the model is shown, and what is kept of it.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
-
-mod common;
+//! `hostler run --attach`: what the model is shown, and what is kept of it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::upstream::ScriptedServer;
-use common::{Home, finish, text};
 use serde_json::Value;
 
-const PICTURE: &[u8] = include_bytes!("data/picture.gif");
+use crate::common::upstream::ScriptedServer;
+use crate::common::{Home, finish, text};
+
+const PICTURE: &[u8] = include_bytes!("../data/picture.gif");
 const WORDS: &str = "the third file\n";
 
 /// A PDF document with one empty page.

@@ -1,0 +1,31 @@
+//! Models that take no pictures.
+
+use hostler_attachments::{Code, Decision, Summary};
+
+use super::View;
+use crate::config;
+use crate::host::Host;
+
+impl Host {
+    /// The name of the model that a message is for, if that model is known to take no pictures.
+    pub(super) fn sightless(&self, view: &View, wanted: Option<&str>) -> Option<String> {
+        let configured = || view.session.config.as_ref()?.values.get(config::MODEL)?.as_str();
+        let said = || view.chat.turns.iter().rev().find_map(|turn| Some(&*turn.message.model.as_ref()?.id));
+        let models = self.gateway.models();
+        let id = wanted.or_else(configured).or_else(said).or_else(|| Some(&*models.first()?.id))?;
+        let model = models.iter().find(|model| model.id == id)?;
+        (model.vision == Some(false)).then(|| model.name.clone())
+    }
+}
+
+/// Refuses the pictures among files that could be sent. Says whether there are any.
+pub(super) fn refuse_pictures(files: &mut [Summary], model: &str) -> bool {
+    let mut any = false;
+    for file in files.iter_mut().filter(|file| file.width.is_some() && file.decision != Decision::Refuse) {
+        any = true;
+        file.decision = Decision::Refuse;
+        file.code = Some(Code::ModelUnsupported);
+        file.sentence = Some(format!("{model} takes no pictures; choose another model or leave it out"));
+    }
+    any
+}

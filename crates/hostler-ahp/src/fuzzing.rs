@@ -4,8 +4,8 @@
 
 use ahp_types::StateAction;
 use ahp_types::commands::{
-    CreateChatParams, CreateSessionParams, ListSessionsParams, ResolveSessionConfigParams, ResourceReadParams,
-    SubscribeParams,
+    CompletionsParams, CreateChatParams, CreateSessionParams, ListSessionsParams, ResolveSessionConfigParams,
+    ResourceReadParams, SessionConfigCompletionsParams, SubscribeParams,
 };
 use hostler_engine::{ChannelState, Dispatch, Outcome, Reduce as _};
 use serde_json::{Value, json};
@@ -40,6 +40,8 @@ fn request(id: &Value, method: &str, params: Value) {
         "createChat" => decode::params::<CreateChatParams>(params).map(drop),
         "listSessions" => decode::params::<ListSessionsParams>(params).map(drop),
         "resolveSessionConfig" => decode::params::<ResolveSessionConfigParams>(params).map(drop),
+        "completions" => decode::params::<CompletionsParams>(params).map(drop),
+        "sessionConfigCompletions" => decode::params::<SessionConfigCompletionsParams>(params).map(drop),
         "resourceRead" => decode::params::<ResourceReadParams>(params).map(drop),
         _ => commands::offered(method).map(drop),
     };

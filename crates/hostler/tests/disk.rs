@@ -177,3 +177,31 @@ async fn a_session_that_cannot_be_forgotten_is_not_half_gone() {
     assert_eq!(disk.order("quit").await, "quit 0");
     disk.shell.wait().await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_attached_needs_room_and_the_whole_message_is_refused_without_it() {
+    let home = Home::new();
+    let mut disk = SmallDisk::start(&home).await;
+    let mut peer = Peer::connect(&disk.url).await;
+    let uris = peer.create(&home.work()).await;
+    peer.ask(&uris.chat, "before").await;
+    let words = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, "words\n".repeat(20_000));
+    let attached = serde_json::json!([{ "type": "embeddedResource", "label": "words.txt", "data": words,
+        "contentType": "text/plain" }]);
+    let message = serde_json::json!({ "text": "look", "origin": { "kind": "user" }, "attachments": attached });
+    let action = serde_json::json!({ "type": "chat/turnStarted", "turnId": "t2",
+        "startedAt": "2026-11-15T08:00:00.000Z", "message": message });
+    let action: StateAction = serde_json::from_value(action).unwrap();
+    disk.order("fill").await;
+    peer.dispatch(&uris.chat, action.clone()).await;
+    let started = |e: &ActionEnvelope| matches!(&e.action, StateAction::ChatTurnStarted(_));
+    let refused = peer.until(&uris.chat, started).await.pop().unwrap().rejection_reason.expect("no room");
+    assert!(refused.contains("the disk is full"), "{refused}");
+    assert_eq!(peer.chat(&uris.chat).await.turns.len(), 1, "nothing of it is left");
+    disk.order("free").await;
+    peer.dispatch(&uris.chat, action).await;
+    let accepted = peer.until_end(&uris.chat).await;
+    assert!(matches!(accepted.last().unwrap().action, StateAction::ChatTurnComplete(_)), "{accepted:#?}");
+    assert_eq!(disk.order("quit").await, "quit 0");
+    disk.shell.wait().await.unwrap();
+}

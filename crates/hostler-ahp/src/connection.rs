@@ -108,14 +108,17 @@ where
     };
 
     let (replies, outgoing) = mpsc::channel(64);
+    // One waits while one is written.
+    let (large, largest) = mpsc::channel(1);
     let waiting = Waiting::default();
     let encoding = context.encoding;
-    let writer = Writer { version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, outbound };
+    let writer =
+        Writer { version, encoding, waiting: waiting.clone(), deliveries, replies: outgoing, large: largest, outbound };
     let (overflow, id, engine) = (subscriber.overflow().clone(), subscriber.id(), context.engine.clone());
     let reverse = Reverse::new(replies.clone(), context.limits.reverse);
     // What the host has asked the client and is not answered fails with the end of this function.
     let _hang_up = reverse.hang_up_on_drop();
-    let reader = Reader::new(context, subscriber, client_id, waiting, replies, reverse);
+    let reader = Reader::new(context, subscriber, client_id, waiting, replies, large, reverse);
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
@@ -348,6 +351,7 @@ struct Writer<O> {
     waiting: Waiting,
     deliveries: mpsc::Receiver<Delivery>,
     replies: mpsc::Receiver<Frame>,
+    large: mpsc::Receiver<Frame>,
     outbound: O,
 }
 
@@ -358,6 +362,7 @@ impl<O: Sink<Frame> + Send + Unpin> Writer<O> {
         loop {
             let reply = tokio::select! {
                 Some(reply) = self.replies.recv() => Some(reply),
+                Some(reply) = self.large.recv() => Some(reply),
                 count = self.deliveries.recv_many(&mut batch, 512) => {
                     if count == 0 {
                         // A closed sink says goodbye.

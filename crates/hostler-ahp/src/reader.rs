@@ -24,6 +24,9 @@ const MAX_EARLY: usize = 16;
 /// How many plans one client may ask for at a time.
 const MAX_PLANS: usize = 4;
 
+/// How many questions that the host has to look something up for one client may ask at a time.
+const MAX_QUESTIONS: usize = 32;
+
 /// Reads one client.
 pub(crate) struct Reader {
     context: Context,
@@ -31,12 +34,16 @@ pub(crate) struct Reader {
     client_id: String,
     waiting: Waiting,
     replies: mpsc::Sender<Frame>,
+    /// For answers that may be large.
+    large: mpsc::Sender<Frame>,
     reverse: Reverse,
     lane: Lane,
     /// For subscriptions that wait for a chat to begin.
     early: Arc<Semaphore>,
     /// For plans, which carry what they are about.
     plans: Arc<Semaphore>,
+    /// For what the host has to look up.
+    questions: Arc<Semaphore>,
     /// For what is done with files.
     turns: Turns,
 }
@@ -48,11 +55,14 @@ impl Reader {
         client_id: String,
         waiting: Waiting,
         replies: mpsc::Sender<Frame>,
+        large: mpsc::Sender<Frame>,
         reverse: Reverse,
     ) -> Self {
         let lane = Lane::new(context.engine.clone(), context.tasks.clone(), ClientFiles(reverse.clone()));
-        let (early, plans) = (Arc::new(Semaphore::new(MAX_EARLY)), Arc::new(Semaphore::new(MAX_PLANS)));
-        Self { context, subscriber, client_id, waiting, replies, reverse, lane, early, plans, turns: Turns::default() }
+        let room = |most| Arc::new(Semaphore::new(most));
+        let (early, plans, questions) = (room(MAX_EARLY), room(MAX_PLANS), room(MAX_QUESTIONS));
+        let turns = Turns::default();
+        Self { context, subscriber, client_id, waiting, replies, large, reverse, lane, early, plans, questions, turns }
     }
 
     pub(crate) async fn run(self, mut inbound: impl Stream<Item = String> + Send + Unpin) {
@@ -95,6 +105,23 @@ impl Reader {
         true
     }
 
+    /// The same, for what the host has to look up: not too much of it at a time.
+    async fn look_up(
+        &self,
+        id: RequestId,
+        work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
+    ) -> bool {
+        let Ok(place) = Arc::clone(&self.questions).try_acquire_owned() else {
+            let error = RpcError::new(-32603, "too many questions at a time; wait for some answers first");
+            return self.reply(encode::answer(&id, Err(error))).await;
+        };
+        self.later(id, async move {
+            let result = work.await;
+            drop(place);
+            result
+        })
+    }
+
     async fn request(&self, id: RequestId, method: &str, params: Value) -> bool {
         let engine = self.context.engine.clone();
         match methods::command(&engine, &self.client_id, method, params) {
@@ -102,27 +129,37 @@ impl Reader {
             Command::Subscribe(channel) => self.subscribe(id, &channel).await,
             Command::Resource(request) => match self.turns.take(&request) {
                 Ok(turn) => {
-                    let client = self.client_id.clone();
-                    self.later(id, async move { turn.run(request.carry_out(&engine, &client)).await })
+                    let (client, large) = (self.client_id.clone(), self.large.clone());
+                    self.context.tasks.spawn(async move {
+                        // The client may have left.
+                        let answer = async |result| drop(large.send(encode::answer(&id, result)).await);
+                        turn.run(request.carry_out(&engine, &client), answer).await;
+                    });
+                    true
                 }
                 Err(error) => self.reply(encode::answer(&id, Err(error))).await,
             },
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
             Command::ResolveConfig(params) => {
-                self.later(id, async move { methods::resolve_config(&engine, params).await })
+                self.look_up(id, async move { methods::resolve_config(&engine, params).await }).await
             }
-            Command::Completions(params) => self.later(id, async move { methods::completions(&engine, params).await }),
+            Command::Completions(params) => {
+                self.look_up(id, async move { methods::completions(&engine, params).await }).await
+            }
             Command::ConfigValues(params) => {
-                self.later(id, async move { methods::config_values(&engine, params).await })
+                self.look_up(id, async move { methods::config_values(&engine, params).await }).await
             }
             Command::StopWork(work) => self.later(id, async move {
                 let stopped = engine.stop_background_work(&work.channel, &work.id).await;
                 stopped.map(|()| Value::Null).map_err(RpcError::from)
             }),
-            Command::WorkOutput(work) => self.later(id, async move {
-                let end = engine.background_output(&work.channel, &work.id).await?;
-                Ok(json!({ "output": end.output, "truncated": end.truncated }))
-            }),
+            Command::WorkOutput(work) => {
+                let output = async move {
+                    let end = engine.background_output(&work.channel, &work.id).await?;
+                    Ok(json!({ "output": end.output, "truncated": end.truncated }))
+                };
+                self.look_up(id, output).await
+            }
             Command::Dispose(session) => self.later(id, async move {
                 let disposed = engine.dispose_session(&session).await;
                 disposed.map(|()| Value::Null).map_err(RpcError::from)

@@ -32,8 +32,12 @@ pub(crate) async fn drop_images(
         OpenErrorKind::ConversationBusy => DropError::Busy,
         _ => DropError::Failed(error.message),
     })?;
-    let rewritten = tokio::task::spawn_blocking(move || rewrite(&path, which)).await;
-    drop(lock);
+    // It stays with the work, which goes on when nobody waits for it any more.
+    let rewritten = tokio::task::spawn_blocking(move || {
+        let _lock = lock;
+        rewrite(&path, which)
+    })
+    .await;
     match rewritten {
         Ok(Ok(count)) => Ok(count),
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Err(DropError::Missing),

@@ -1,10 +1,11 @@
 //! Annotations: what people write about places in files. Pure: what a client may change, and how they read as a document.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use ahp_types::StateAction;
 use ahp_types::StringOrMarkdown;
-use ahp_types::state::{Annotation, AnnotationEntry, AnnotationsState, AnnotationsSummary};
+use ahp_types::state::{Annotation, AnnotationsState, AnnotationsSummary};
 
 /// How many annotations a session can have.
 const MOST: usize = 1_000;
@@ -22,21 +23,26 @@ pub(crate) fn check(state: &AnnotationsState, action: &StateAction) -> Result<()
     match action {
         StateAction::AnnotationsSet(set) => {
             let annotation = &set.annotation;
+            // First: what follows looks at every entry.
+            check_room(state, annotation)?;
             check_id(&annotation.id)?;
             if annotation.entries.is_empty() {
                 return Err("an annotation has at least one entry".to_owned());
             }
             annotation.entries.iter().try_for_each(|entry| check_id(&entry.id))?;
-            let twice = |entry: &AnnotationEntry| annotation.entries.iter().filter(|e| e.id == entry.id).count() > 1;
-            if annotation.entries.iter().any(twice) {
+            let mut ids = HashSet::new();
+            if !annotation.entries.iter().all(|entry| ids.insert(&entry.id)) {
                 return Err("two entries of an annotation have the same id".to_owned());
             }
             if known(&annotation.id).is_none() && state.annotations.len() >= MOST {
                 return Err(format!("a session can have {MOST} annotations"));
             }
-            check_room(state, annotation)
+            Ok(())
         }
-        StateAction::AnnotationsUpdated(update) => find(&update.annotation_id).map(drop),
+        StateAction::AnnotationsUpdated(update) => {
+            find(&update.annotation_id)?;
+            check_room(state, update)
+        }
         StateAction::AnnotationsRemoved(removed) => find(&removed.annotation_id).map(drop),
         StateAction::AnnotationsEntrySet(set) => {
             find(&set.annotation_id)?;
@@ -99,7 +105,10 @@ pub(crate) fn document(state: &AnnotationsState, ids: Option<&[String]>) -> Resu
     }
     let mut text = String::new();
     for annotation in chosen {
-        let place = annotation.range.as_ref().map(|range| (range.start.line + 1, range.end.line + 1));
+        let place = annotation
+            .range
+            .as_ref()
+            .map(|range| (range.start.line.saturating_add(1), range.end.line.saturating_add(1)));
         let place = match place {
             None => String::new(),
             Some((first, last)) if first == last => format!(", line {first}"),
@@ -157,6 +166,8 @@ mod tests {
         assert!(refused(annotation("c", same)).contains("same id"));
         let large = json!([{"id": "1", "text": "x".repeat(MOST_BYTES)}]);
         assert!(refused(annotation("c", large)).contains("too large"));
+        let moved = json!({"type": "annotations/updated", "annotationId": "a", "resource": "x".repeat(MOST_BYTES)});
+        assert!(refused(moved).contains("too large"));
         for action in [
             json!({"type": "annotations/updated", "annotationId": "c", "resolved": true}),
             json!({"type": "annotations/removed", "annotationId": "c"}),

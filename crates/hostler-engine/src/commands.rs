@@ -8,10 +8,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use hostler_driver::Clock;
+use tokio::sync::Semaphore;
 
 use crate::clock::ClockExt as _;
 
-/// A program to be run. It has nothing to read, and what it writes to either stream is its output.
+/// A program to be run. It has nothing to read. What a shell writes to either stream is its output; of a program by its name
+/// only what it writes to the first is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CommandSpec {
     /// What is run.
@@ -68,6 +70,9 @@ pub trait RunningCommand: Send {
 /// How long the host waits for something that it asks of a program for itself.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How many programs run for the host's own sake: however often clients ask, the machine is theirs.
+static AT_ONCE: Semaphore = Semaphore::const_new(4);
+
 /// Runs a program for the host's own sake: its first lines, if it succeeded in time.
 pub(crate) async fn lines_of(
     commands: &dyn Commands,
@@ -78,16 +83,14 @@ pub(crate) async fn lines_of(
 ) -> Option<Vec<String>> {
     let spec = CommandSpec { program, directory: directory.to_owned() };
     let run = async {
+        // Nobody closes it.
+        let _place = AT_ONCE.acquire().await.ok()?;
         let mut running = commands.start(spec).await.ok()?;
         let mut lines = Vec::new();
-        while lines.len() < most
-            && let Some(line) = running.next_line().await
-        {
-            lines.push(String::from_utf8_lossy(&line).into_owned());
-        }
-        if lines.len() >= most {
-            running.end().await;
-            return Some(lines);
+        while let Some(line) = running.next_line().await {
+            if lines.len() < most {
+                lines.push(String::from_utf8_lossy(&line).into_owned());
+            }
         }
         (running.ended().await == CommandEnd::Code(0)).then_some(lines)
     };

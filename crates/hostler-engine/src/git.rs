@@ -40,7 +40,18 @@ pub(crate) async fn branches(commands: &dyn Commands, clock: &dyn Clock, directo
 }
 
 fn git(arguments: &[&str]) -> Program {
-    // Nothing that a repository brings along is to run because somebody looked at it.
-    let quiet = ["--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
-    Program::Named("git", quiet.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect())
+    // Nothing that a repository brings along is to run because somebody looked at it, and nothing is to be fetched.
+    let quiet = [
+        "GIT_NO_LAZY_FETCH=1",
+        "GIT_ALLOW_PROTOCOL=none",
+        "GIT_TERMINAL_PROMPT=0",
+        "git",
+        "--no-pager",
+        "--no-optional-locks",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+    ];
+    Program::Named("env", quiet.iter().chain(arguments).map(|argument| (*argument).to_owned()).collect())
 }

@@ -86,6 +86,10 @@ async fn a_rule_that_denies_is_stronger_than_a_person_and_a_mode_is_not() {
     assert_eq!((&call["status"], &call["success"]), (&json!("completed"), &json!(false)));
     let entry = rig.engine.audit(SESSION, 0, 10).await.unwrap().remove(0).entry;
     assert_eq!((entry.who.as_str(), entry.decision.as_str()), ("rule", "deny"));
+    // What cannot be seen through could be what the rule denies.
+    rig.say(SESSION, "t1b", "!$(echo touch) sly").await;
+    listener.until("chat/turnComplete").await;
+    assert!(!rig.work.join("sly").exists());
     let mode = json!({"type": "session/configChanged", "config": {"permissionMode": "dontAsk"}});
     rig.engine.dispatch(wish(SESSION, 0, mode, None)).await;
     rig.say(SESSION, "t2", "!mkdir made").await;

@@ -262,7 +262,14 @@ impl World {
             Step::OpenFailed => self.feed(TurnInput::OpenFailed(())),
             Step::Adapted(true) => self.feed(TurnInput::Adapted),
             Step::Adapted(false) => self.feed(TurnInput::NotAdapted),
-            Step::Unsent => self.feed(TurnInput::Unsent(())),
+            Step::Unsent => {
+                let turn = match self.machine.turn() {
+                    TurnPhase::Running { turn, .. } => turn.clone(),
+                    // Of a turn that is over.
+                    _ => "earlier".to_owned(),
+                };
+                self.feed(TurnInput::Unsent { turn, reason: () });
+            }
             Step::Began => self.feed(TurnInput::Began),
             Step::Unasked => self.feed(TurnInput::BeganUnasked("a task is done".to_owned())),
             Step::Output => self.feed(TurnInput::Output),
@@ -341,4 +348,15 @@ proptest! {
         let order: Vec<_> = world.sent.iter().map(|turn| turn.trim_start_matches('t').parse::<usize>().unwrap()).collect();
         prop_assert!(order.windows(2).all(|pair| pair[0] < pair[1]), "turns are sent in the order of their acceptance");
     }
+}
+
+#[test]
+fn a_prompt_that_came_too_late_ends_no_other_turn() {
+    let mut machine = TurnMachine::default();
+    machine.step::<()>(TurnInput::Accepted { turn: "b".to_owned(), need: Need::Nothing });
+    machine.step::<()>(TurnInput::Opened);
+    let running = TurnPhase::Running { turn: "b".to_owned(), own: false };
+    assert_eq!(*machine.turn(), running);
+    assert_eq!(machine.step(TurnInput::Unsent { turn: "a".to_owned(), reason: () }), []);
+    assert_eq!((machine.turn(), machine.agent()), (&running, AgentPhase::Busy));
 }

@@ -134,6 +134,8 @@ pub struct Batch {
     pub(crate) snapshot: Option<SnapshotRow>,
     pub(crate) client: Option<StoredClient>,
     pub(crate) blobs: Vec<Blob>,
+    /// A client brings the contents, although none of its actions is here.
+    pub(crate) brought: bool,
     pub(crate) audit: Vec<AuditEntry>,
     pub(crate) then: Option<Then>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
@@ -151,6 +153,7 @@ impl Batch {
             snapshot: None,
             client: None,
             blobs: Vec::new(),
+            brought: false,
             audit: Vec::new(),
             then: None,
             done: None,
@@ -202,6 +205,13 @@ impl Batch {
     pub fn blobs(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
         self.blobs.extend(blobs);
         self
+    }
+
+    /// Adds contents that a client brings although none of its actions is among the batch's: they have to fit the quota, too.
+    #[must_use]
+    pub fn brought(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
+        self.brought = true;
+        self.blobs(blobs)
     }
 
     /// Adds decisions to the session's audit log. Ignored for batches of no session.

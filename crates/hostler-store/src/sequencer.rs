@@ -290,7 +290,8 @@ impl Batch {
 
     /// How many bytes of contents a client brings with it. What agents put out does not count.
     fn brings(&self) -> u64 {
-        let client = self.durability == Durability::Durable && self.entries.iter().any(|entry| entry.origin.is_some());
+        let of_a_client = self.brought || self.entries.iter().any(|entry| entry.origin.is_some());
+        let client = self.durability == Durability::Durable && of_a_client;
         if client { self.blobs.iter().map(|blob| blob.body().len() as u64).sum() } else { 0 }
     }
 }

@@ -12,6 +12,9 @@ use hostler_process::{AgentProcess, CloseMode, Environment, ExitReport, LineErro
 /// Makes one stream of two, closes what is read, and becomes the program.
 const ONE_STREAM: &str = "exec \"$@\" 2>&1 </dev/null";
 
+/// The same, for programs whose complaints are not their answer.
+const FIRST_STREAM: &str = "exec \"$@\" 2>/dev/null </dev/null";
+
 /// The shell where the user has named none.
 const USUAL_SHELL: &str = "/bin/sh";
 
@@ -40,13 +43,13 @@ impl Supervised {
 
 impl Commands for Supervised {
     fn start(&self, spec: CommandSpec) -> BoxFuture<'static, Result<Box<dyn RunningCommand>, String>> {
-        let program: Vec<OsString> = match spec.program {
-            Program::Shell(line) => vec![self.shell.clone(), "-c".into(), line.into()],
+        let (streams, program): (_, Vec<OsString>) = match spec.program {
+            Program::Shell(line) => (ONE_STREAM, vec![self.shell.clone(), "-c".into(), line.into()]),
             Program::Named(name, arguments) => {
-                std::iter::once(name.into()).chain(arguments.into_iter().map(OsString::from)).collect()
+                (FIRST_STREAM, std::iter::once(name.into()).chain(arguments.into_iter().map(OsString::from)).collect())
             }
         };
-        let args = ["-c", ONE_STREAM, "sh"].into_iter().map(OsString::from).chain(program).collect();
+        let args = ["-c", streams, "sh"].into_iter().map(OsString::from).chain(program).collect();
         let spec = SpawnSpec {
             program: PathBuf::from(USUAL_SHELL),
             args,

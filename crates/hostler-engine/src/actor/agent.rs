@@ -252,18 +252,16 @@ impl Actor {
             AgentNews::Opened { attempt, result } => self.opened(attempt, result).await,
             AgentNews::OpenAbandoned { attempt } | AgentNews::Closed { attempt } => {
                 if attempt == self.agent.attempt {
-                    self.agent.state = AgentState::None;
-                    self.nothing_beside().await;
-                    self.steer_unknown().await;
-                    if !self.record_is_due() {
-                        self.drive(TurnInput::Closed).await;
-                    }
+                    self.agent_closed().await;
                 }
             }
-            AgentNews::Loaded { attempt, loaded } => match attempt == self.agent.attempt {
-                true => self.loaded(loaded).await,
-                false => self.loading = None,
-            },
+            AgentNews::Loaded { attempt, loaded } => {
+                if attempt == self.agent.attempt {
+                    self.loaded(loaded).await;
+                } else if let Loaded::Steer { reading, .. } = loaded {
+                    self.loading.take_if(|now| *now == reading);
+                }
+            }
             AgentNews::Sent { attempt, result } => {
                 if attempt == self.agent.attempt {
                     self.unsent = false;
@@ -286,6 +284,16 @@ impl Actor {
                     self.drive(TurnInput::InterruptExpired).await;
                 }
             }
+        }
+    }
+
+    /// The agent that was being closed, or whose start was given up, is gone.
+    pub(super) async fn agent_closed(&mut self) {
+        self.agent.state = AgentState::None;
+        self.nothing_beside().await;
+        self.steer_unknown().await;
+        if !self.record_is_due() {
+            self.drive(TurnInput::Closed).await;
         }
     }
 

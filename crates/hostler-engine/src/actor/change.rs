@@ -7,6 +7,7 @@ use ahp_types::{ActionOrigin, StateAction};
 use hostler_store::{AuditEntry, Batch, Blob, Durability, Entry, StoreError};
 
 use super::{Actor, put};
+use crate::attach::named_in_draft;
 use crate::record::Record;
 use crate::transcript::Output;
 
@@ -105,7 +106,7 @@ impl Actor {
                 conversation: self.session.conversation,
                 annotations: Some((*self.session.annotations).clone()).filter(|all| !all.annotations.is_empty()),
             };
-            batch = batch.record(opened.on(&self.session.uri)?);
+            batch = batch.record(opened.on(&self.session.uri)?).blobs(self.draft_contents().await);
         }
         if opens {
             // After a crash the row tells, without reading the journal, that a turn was running.
@@ -127,6 +128,15 @@ impl Actor {
             self.session.apply(&channel, action);
         }
         Ok(())
+    }
+
+    /// What the draft names: whoever stores it brings it, since nothing has held it until now.
+    async fn draft_contents(&self) -> Vec<Blob> {
+        let mut contents = Vec::new();
+        for hash in self.session.chat.draft.iter().flat_map(named_in_draft) {
+            contents.extend(self.host.store.blob(&hash).await.ok().flatten());
+        }
+        contents
     }
 
     pub(super) fn channel(&self, home: &Home) -> Arc<str> {
@@ -159,8 +169,20 @@ impl Actor {
                 }
             };
         }
+        self.stream(home, Durability::Stream, output).await;
+        true
+    }
+
+    /// Reduces and publishes actions of the chat that something later says again: they are never written.
+    pub(super) async fn show_in_passing(&mut self, output: Output) {
+        if !output.is_empty() {
+            self.stream(&Home::Chat, Durability::Memory, output).await;
+        }
+    }
+
+    async fn stream(&mut self, home: &Home, durability: Durability, output: Output) {
         let channel = self.channel(home);
-        let mut batch = self.batch(Durability::Stream);
+        let mut batch = self.batch(durability);
         for action in output.actions {
             self.session.apply(&channel, &action);
             match Entry::new(Arc::clone(&channel), action) {
@@ -169,7 +191,6 @@ impl Actor {
             }
         }
         self.submit(batch).await;
-        true
     }
 
     /// Writes decisions down.

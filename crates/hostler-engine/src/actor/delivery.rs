@@ -63,8 +63,8 @@ impl Actor {
                 let wanted = matches!(self.machine.turn(), TurnPhase::Running { turn: now, .. } if *now == turn);
                 match result {
                     Ok(prompt) if wanted => self.write_prompt(prompt),
-                    Ok(_) => self.not_sent(Failure::nobody_waits()).await,
-                    Err(failure) => self.not_sent(failure).await,
+                    Ok(_) => self.not_sent(turn, Failure::nobody_waits()).await,
+                    Err(failure) => self.not_sent(turn, failure).await,
                 }
             }
             // Another message may have taken its place, or it was taken back.
@@ -82,8 +82,8 @@ impl Actor {
         }
     }
 
-    async fn not_sent(&mut self, failure: Failure) {
+    async fn not_sent(&mut self, turn: String, reason: Failure) {
         self.unsent = false;
-        self.drive(TurnInput::Unsent(failure)).await;
+        self.drive(TurnInput::Unsent { turn, reason }).await;
     }
 }

@@ -178,7 +178,7 @@ impl Actor {
         let mut blobs = dispatch.contents.blobs().peekable();
         // A provisional session is memory only, but contents are read from the store. What is never sent is collected.
         if !self.session.stored && blobs.peek().is_some() {
-            let kept = Batch::new(Some(Arc::clone(&self.session.uri)), Durability::Durable).blobs(blobs.by_ref());
+            let kept = Batch::new(Some(Arc::clone(&self.session.uri)), Durability::Durable).brought(blobs.by_ref());
             self.host.store.sequencer().commit(kept).await.map_err(|error| error.to_string())?;
         }
         let batch = batch.blobs(blobs);

@@ -9,7 +9,6 @@ use std::time::Duration;
 use ahp_types::StateAction;
 use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, SessionTitleChangedAction};
 use ahp_types::state::Message;
-use hostler_driver::Gate;
 use hostler_store::AuditEntry;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -115,11 +114,7 @@ impl Actor {
         let call = format!("local-{turn}");
         let Ok(input) = to_raw_value(&json!({ "command": line })) else { return true };
         let input: Arc<RawValue> = input.into();
-        let ruling = self.gate.ruling(TOOL, input.get());
-        let denied = match &ruling.gate {
-            Gate::Deny(why) if ruling.who == "rule" => Some(why.clone()),
-            _ => None,
-        };
+        let denied = self.gate.forbids(TOOL, input.get());
         let who = self.asked_by.take().unwrap_or_else(|| SOMEBODY.to_owned());
         self.write_down(vec![AuditEntry {
             at_ms: self.host.clock.now_ms(),
@@ -165,9 +160,9 @@ impl Actor {
         let stop = run.stop.clone();
         let (end, printed) = match state {
             RunState::Runs(running) => {
-                let text = kept.shown();
+                let (text, of) = (kept.shown(), turn.clone());
                 self.tasks.spawn(async move { Input::Local(read_on(turn, kept, running, stop).await) });
-                return self.show_printed(text).await;
+                return self.show_printed(&of, text).await;
             }
             RunState::Over(end) => (Some(end), kept.whole()),
             RunState::Never(why) => (None, why),
@@ -180,14 +175,17 @@ impl Actor {
         }
     }
 
-    async fn show_printed(&mut self, text: String) {
-        let TurnPhase::Local(turn) = self.machine.turn() else { return };
-        let call = format!("local-{turn}");
+    /// Shows what is printed. The end has all of it, so that this need not be kept.
+    async fn show_printed(&mut self, of: &str, text: String) {
+        if !matches!(self.machine.turn(), TurnPhase::Local(turn) if turn == of) {
+            return;
+        }
+        let call = format!("local-{of}");
         let mut output = Output::default();
         if let Some(transcript) = self.transcript.as_ref().filter(|_| !text.is_empty()) {
             transcript.command_printed(&call, text, &mut output);
         }
-        self.flush(&mut output).await;
+        self.show_in_passing(output).await;
     }
 
     async fn show_end(&mut self, turn: &str, end: Option<CommandEnd>, printed: String) {

@@ -62,8 +62,7 @@ impl Actor {
             self.start_agent().await;
         } else {
             drop(seat);
-            self.agent.state = AgentState::None;
-            self.drive(TurnInput::Closed).await;
+            self.agent_closed().await;
         }
     }
 
@@ -124,8 +123,7 @@ impl Actor {
                     self.clear_activity().await;
                     self.drive(TurnInput::OpenFailed(start_failure(error))).await;
                 } else if attempt == self.agent.attempt {
-                    self.agent.state = AgentState::None;
-                    self.drive(TurnInput::Closed).await;
+                    self.agent_closed().await;
                 }
                 return;
             }

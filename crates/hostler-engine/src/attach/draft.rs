@@ -1,5 +1,7 @@
 //! What somebody is still writing: kept by reference like everything else, but neither planned nor refused for what it is.
 
+use std::collections::BTreeSet;
+
 use ahp_types::state::{Message, MessageAttachment, MessageResourceAttachment};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -58,8 +60,8 @@ pub(super) fn rewrite(message: &mut Message, limits: &Limits) -> Result<Vec<Blob
     if refusals.is_empty() { Ok(blobs) } else { Err(refusals) }
 }
 
-/// The hashes of contents that a draft names already.
-pub(super) fn named(message: &Message) -> Vec<String> {
+/// The hashes of contents that a draft names already, each once.
+pub(crate) fn named(message: &Message) -> BTreeSet<String> {
     let attached = message.attachments.iter().flatten();
     attached
         .filter_map(|attachment| match attachment {

@@ -15,10 +15,10 @@ const MAX_SELECTED: usize = 64 * 1024;
 /// Why a file is refused, before it has a name.
 pub(super) type Why = (Code, String);
 
-/// The directories whose files a message of this session may name.
-pub(super) fn roots(session: &SessionState) -> Roots {
+/// The directories whose files a message of this session may name; never what the host keeps for itself.
+pub(super) fn roots(session: &SessionState, state: &Path) -> Roots {
     let uris = session.working_directories.iter().flatten();
-    Roots::new(uris.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok()))
+    Roots::new(uris.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok())).except(state.to_owned())
 }
 
 /// The path of a `file:` URI.

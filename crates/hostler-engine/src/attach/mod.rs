@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 pub(crate) use self::blocks::{blocks_of, has_blocks, load};
 pub use self::contents::Contents;
+pub(crate) use self::draft::named as named_in_draft;
 pub use self::fetch::{Fetch, FetchError, NoFetch};
 use self::history::history_with_running_turn;
 pub(crate) use self::history::{history, pictures_dropped, still_fits};

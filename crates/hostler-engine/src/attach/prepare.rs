@@ -58,13 +58,16 @@ impl Host {
         view.await.ok()?
     }
 
-    /// Replaces what a dispatch's message carries by names, and says why not otherwise. `None` if there is no such chat.
+    /// Replaces what a dispatch's message carries by names, and says why not otherwise. `None` if there is no such session.
     pub(crate) async fn prepare(
         self: &Arc<Self>,
         mut dispatch: Dispatch,
         fetch: &dyn Fetch,
     ) -> Option<Result<Dispatch, (Dispatch, String)>> {
-        let view = self.view(&dispatch.channel).await?;
+        let Some(view) = self.view(&dispatch.channel).await else {
+            let known = uri::session_of(&dispatch.channel).is_some_and(|session| self.sessions().knows(&session));
+            return known.then(|| Err((dispatch, "there is no such chat".to_owned())));
+        };
         let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));
         let Some(message) = message_mut(&mut dispatch.action) else { return Some(Ok(dispatch)) };
         let prepared = match is_draft {
@@ -107,6 +110,10 @@ impl Host {
     }
 
     async fn keep_draft(&self, message: &mut Message) -> Result<Vec<hostler_store::Blob>, Refused> {
+        let count = message.attachments.as_ref().map_or(0, Vec::len);
+        if count > self.attachments.files {
+            return Err(self.too_many(count));
+        }
         let mut blobs = draft::rewrite(message, &self.attachments)
             .map_err(|refusals| Refused { whole: None, files: refusals.into_iter().filter_map(refused).collect() })?;
         // What an earlier message brought belongs to this session from now on as well.
@@ -116,6 +123,11 @@ impl Host {
             }
         }
         Ok(blobs)
+    }
+
+    fn too_many(&self, count: usize) -> Refused {
+        let sentence = format!("a message can bring {} files, and this one has {count}", self.attachments.files);
+        Refused::whole(Code::TooLarge, sentence)
     }
 
     async fn plan_message(
@@ -140,8 +152,7 @@ impl Host {
     ) -> Result<Accepted, Refused> {
         let limits = self.attachments.clone();
         if attached.len() > limits.files {
-            let sentence = format!("a message can bring {} files, and this one has {}", limits.files, attached.len());
-            return Err(Refused::whole(Code::TooLarge, sentence));
+            return Err(self.too_many(attached.len()));
         }
         let (mut items, mut echoes) = (Vec::new(), Vec::new());
         // In the user's order: why it is refused, or nothing if it is to be planned.

@@ -54,8 +54,8 @@ enum Holds {
 }
 
 impl Walks {
-    /// The files of a directory. Whoever asks at the same time waits for the same walk.
-    pub(super) async fn files(&self, directory: &Path) -> Files {
+    /// The files of a directory, but for what lies in one below it. Whoever asks at the same time waits for the same walk.
+    pub(super) async fn files(&self, directory: &Path, except: &Path) -> Files {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= MOST_DIRECTORIES && !known.contains_key(directory) {
@@ -64,11 +64,11 @@ impl Walks {
             Arc::clone(known.entry(directory.to_owned()).or_default())
         };
         let mut list = place.lock().await;
-        let (old, directory) = (list.take(), directory.to_owned());
+        let (old, directory, except) = (list.take(), directory.to_owned(), except.to_owned());
         // The disk may be slow.
         let fresh = tokio::task::spawn_blocking(move || match old {
             Some(list) if list.holds() => list,
-            _ => walk(&directory),
+            _ => walk(&directory, &except),
         });
         match fresh.await {
             Ok(fresh) => Arc::clone(&list.insert(fresh).files),
@@ -94,12 +94,13 @@ fn changed_at(place: &Path) -> Option<SystemTime> {
     std::fs::symlink_metadata(place).ok()?.modified().ok()
 }
 
-/// Walks a directory. Ignore files count also where git does not know the directory.
-fn walk(directory: &Path) -> List {
+/// Walks a directory, but for one below it. Ignore files count also where git does not know the directory.
+fn walk(directory: &Path, except: &Path) -> List {
     let (began, now) = (Instant::now(), SystemTime::now());
     let mut walker = WalkBuilder::new(directory);
     walker.hidden(false).require_git(false).follow_links(false).sort_by_file_name(OsStr::cmp);
-    walker.filter_entry(|entry| entry.file_name() != ".git");
+    let except = except.to_owned();
+    walker.filter_entry(move |entry| entry.file_name() != ".git" && entry.path() != except);
     let mut files: Vec<Box<str>> = Vec::new();
     let mut watched = Vec::new();
     let mut whole = true;
@@ -170,7 +171,7 @@ mod tests {
         ] {
             write(dir.path(), path, text);
         }
-        let list = walk(dir.path());
+        let list = walk(dir.path(), Path::new("/nowhere"));
         assert_eq!(names(&list.files), [".github/ci.yml", ".gitignore", "docs/.ignore", "src/main.rs"]);
     }
 
@@ -181,22 +182,25 @@ mod tests {
         write(dir.path(), ".gitignore", "");
         settle(dir.path());
         let walks = Walks::default();
-        let first = walks.files(dir.path()).await;
-        assert!(Arc::ptr_eq(&first, &walks.files(dir.path()).await), "nothing has changed, so nothing is walked");
+        let first = walks.files(dir.path(), Path::new("/nowhere")).await;
+        assert!(
+            Arc::ptr_eq(&first, &walks.files(dir.path(), Path::new("/nowhere")).await),
+            "nothing has changed, so nothing is walked"
+        );
         write(dir.path(), "a/two", "");
-        assert_eq!(names(&walks.files(dir.path()).await), [".gitignore", "a/one", "a/two"]);
+        assert_eq!(names(&walks.files(dir.path(), Path::new("/nowhere")).await), [".gitignore", "a/one", "a/two"]);
         settle(dir.path());
-        let again = walks.files(dir.path()).await;
-        assert!(Arc::ptr_eq(&again, &walks.files(dir.path()).await));
+        let again = walks.files(dir.path(), Path::new("/nowhere")).await;
+        assert!(Arc::ptr_eq(&again, &walks.files(dir.path(), Path::new("/nowhere")).await));
         write(dir.path(), ".gitignore", "two\n");
-        assert_eq!(names(&walks.files(dir.path()).await), [".gitignore", "a/one"]);
+        assert_eq!(names(&walks.files(dir.path(), Path::new("/nowhere")).await), [".gitignore", "a/one"]);
     }
 
     #[test]
     fn a_place_that_is_changing_is_walked_again() {
         let dir = tempfile::tempdir().unwrap();
         write(dir.path(), "one", "");
-        assert_eq!(walk(dir.path()).holds, Holds::Never);
-        assert_eq!(walk(&dir.path().join("nowhere")).files.len(), 0);
+        assert_eq!(walk(dir.path(), Path::new("/nowhere")).holds, Holds::Never);
+        assert_eq!(walk(&dir.path().join("nowhere"), Path::new("/nowhere")).files.len(), 0);
     }
 }

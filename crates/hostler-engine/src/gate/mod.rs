@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hostler_driver::{Clock, Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
-    Call, Decision, Disk, Mode, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why, explain, judge,
-    plan_of, suggest,
+    Call, Decision, Disk, Effect, Mode, Page, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why,
+    explain, judge, plan_of, suggest,
 };
 use hostler_store::AuditEntry;
 use serde_json::Value;
@@ -158,9 +158,24 @@ impl SessionGate {
         })
     }
 
-    fn rule_on(&self, call: &Call) -> Ruling {
+    /// Why not even a person may do it: a rule denies it, or could deny what it turns out to be, or nobody knows the rules.
+    pub(crate) fn forbids(&self, tool: &str, input: &str) -> Option<String> {
+        let Some(call) = self.call(tool, input) else { return Some(UNREADABLE.to_owned()) };
         let page = self.book.page();
-        let (rules, modes) = self.change(|policy| {
+        let rules = match self.rules(&page).0 {
+            Some(Ok(rules)) => rules,
+            Some(Err(error)) => return Some(error.to_string()),
+            None => return Some("The rules are not known.".to_owned()),
+        };
+        // Of all modes this one adds nothing of its own.
+        let decision = judge(&rules, Mode::Bypass, &call, None, &Disk);
+        let denies = |why: &Why| matches!(why, Why::Rule { rule, .. } if rule.effect == Effect::Deny);
+        if decision.why.iter().any(denies) { Some(told(&decision)) } else { page.broken }
+    }
+
+    /// What a page and the session itself say, and the modes that hold.
+    fn rules(&self, page: &Page) -> (Option<Result<Arc<RuleSet>, RuleSetError>>, Vec<Mode>) {
+        self.change(|policy| {
             let fresh = policy.joined.as_ref().is_some_and(|(version, _)| *version == page.version);
             if !fresh {
                 let joined = page.rules_for(&self.places.directory).and_then(|mut rules| {
@@ -171,7 +186,12 @@ impl SessionGate {
             }
             let modes: Vec<Mode> = std::iter::once(policy.mode).chain(policy.next.iter().copied()).collect();
             (policy.joined.as_ref().map(|(_, rules)| rules.clone()), modes)
-        });
+        })
+    }
+
+    fn rule_on(&self, call: &Call) -> Ruling {
+        let page = self.book.page();
+        let (rules, modes) = self.rules(&page);
         let rules = match rules {
             Some(Ok(rules)) => rules,
             Some(Err(error)) => return asks(error.to_string()),

@@ -41,7 +41,7 @@ pub(crate) struct Shelf {
     pub(crate) watches: Watches,
     files: Files,
     /// Never reached, whatever holds it: keys and tokens are in there.
-    state: PathBuf,
+    pub(crate) state: PathBuf,
 }
 
 impl Shelf {

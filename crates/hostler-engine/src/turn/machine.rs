@@ -96,7 +96,7 @@ impl TurnMachine {
             Input::OpenFailed(reason) => self.lost(reason, AgentPhase::Opening),
             Input::Adapted => self.adapted(),
             Input::NotAdapted => self.not_adapted(),
-            Input::Unsent(reason) => self.unsent(reason),
+            Input::Unsent { turn, reason } => self.unsent(&turn, reason),
             Input::Began => self.began(),
             Input::BeganUnasked(reason) => self.began_unasked(reason),
             Input::OwnTurn(turn) => self.own_turn(turn),
@@ -353,9 +353,9 @@ impl TurnMachine {
     }
 
     /// The agent has nothing of the turn: it is as free as it was, and what it does by itself goes on.
-    fn unsent<R>(&mut self, reason: R) -> Vec<Effect<R>> {
+    fn unsent<R>(&mut self, unsent: &str, reason: R) -> Vec<Effect<R>> {
         match (&self.turn, self.agent) {
-            (TurnPhase::Running { turn, own: false }, AgentPhase::Busy) => {
+            (TurnPhase::Running { turn, own: false }, AgentPhase::Busy) if turn == unsent => {
                 let turn = turn.clone();
                 if !self.unasked {
                     self.agent = AgentPhase::Idle;

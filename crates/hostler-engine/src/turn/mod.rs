@@ -127,8 +127,13 @@ pub enum Input<R> {
     Adapted,
     /// It cannot be told; it has to be opened anew.
     NotAdapted,
-    /// The prompt could not be made, so it was not written.
-    Unsent(R),
+    /// The prompt of a turn could not be made, or came too late, so it was not written.
+    Unsent {
+        /// The turn.
+        turn: TurnId,
+        /// Why.
+        reason: R,
+    },
     /// The agent began to work on our prompt.
     Began,
     /// The agent began to work without a prompt, for this reason.

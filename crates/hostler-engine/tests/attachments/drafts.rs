@@ -47,6 +47,9 @@ async fn a_draft_that_is_too_large_or_cannot_be_read_is_refused() {
     rig.attach(draft(with("", &[embedded("a.txt", &[b'x'; 80]), embedded("b.txt", &[b'x'; 80])]))).await;
     let reason = listener.refusal().await;
     assert!(reason.contains("b.txt") && reason.contains("attachment_too_large"), "{reason}");
+    let many = vec![resource("a", "ahp-content:/0000"); 21];
+    rig.attach(draft(with("", &many))).await;
+    assert!(listener.refusal().await.contains("a message can bring 20 files, and this one has 21"));
     let broken = json!({ "type": "embeddedResource", "label": "c", "data": "%", "contentType": "text/plain" });
     rig.attach(draft(with("", &[broken]))).await;
     assert!(listener.refusal().await.contains("attachment_corrupt"));

@@ -59,7 +59,7 @@ async fn a_picture_that_is_too_large_reaches_the_model_as_the_host_has_made_it()
         let told = &message["attachments"][0];
         assert_eq!((&told["type"], &told["label"]), (&json!("resource"), &json!("noise.png")), "{build}");
         let made = &told["_meta"]["hostler"];
-        assert_eq!(made["width"], 1568, "{build}: {told:#}");
+        assert!(made["width"].as_u64().unwrap() <= 1568, "{build}: {told:#}");
         assert!(!made["warnings"].as_array().unwrap().is_empty(), "{build}: a person could notice it: {told:#}");
         let mut kept = Vec::new();
         for uri in [&told["uri"], &made["sent"]["uri"]] {

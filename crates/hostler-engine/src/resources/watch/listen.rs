@@ -36,6 +36,8 @@ pub(super) struct Heard {
     /// The only file that is told of.
     file: bool,
     patterns: Patterns,
+    /// What is never told of.
+    except: PathBuf,
 }
 
 impl Listener {
@@ -45,6 +47,7 @@ impl Listener {
         given: &Path,
         recursive: bool,
         patterns: Patterns,
+        except: &Path,
     ) -> Result<(Self, Heard), FileError> {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let missed = Arc::new(AtomicBool::new(false));
@@ -65,7 +68,8 @@ impl Listener {
         let mode = if recursive && !file { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         watcher.watch(place, mode).map_err(refused)?;
         let (real, given) = (found.path.clone(), given.to_owned());
-        Ok((Self { _watcher: watcher }, Heard { events, missed, real, given, file, patterns }))
+        let except = except.to_owned();
+        Ok((Self { _watcher: watcher }, Heard { events, missed, real, given, file, patterns, except }))
     }
 }
 
@@ -101,7 +105,7 @@ impl Heard {
             let Ok(relative) = path.strip_prefix(&self.real) else { continue };
             let own = path.file_name().is_some_and(is_fresh);
             let beside = self.file && !relative.as_os_str().is_empty();
-            if own || beside || !self.patterns.tell(relative) {
+            if own || beside || path.starts_with(&self.except) || !self.patterns.tell(relative) {
                 continue;
             }
             // Joining nothing would add a slash.

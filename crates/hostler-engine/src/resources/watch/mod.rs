@@ -76,11 +76,14 @@ impl Watches {
     }
 
     /// Adds a watch, unless there are too many.
+    /// Before the work is done; whoever is faster then gets the last place.
+    fn check_room(&self) -> Result<(), ResourceError> {
+        is_room(&self.lock())
+    }
+
     fn add(&self, channel: &Arc<str>, mut watch: Watch) -> Result<u64, ResourceError> {
         let mut watches = self.lock();
-        if watches.len() >= MAX_WATCHES {
-            return Err(ResourceError::TooMany("there are as many watches as there may be; unsubscribe from some"));
-        }
+        is_room(&watches)?;
         let number = watch.expect();
         watches.insert(Arc::clone(channel), watch);
         Ok(number)
@@ -125,6 +128,13 @@ impl Watch {
     }
 }
 
+fn is_room(watches: &HashMap<Arc<str>, Watch>) -> Result<(), ResourceError> {
+    if watches.len() < MAX_WATCHES {
+        return Ok(());
+    }
+    Err(ResourceError::TooMany("there are as many watches as there may be; unsubscribe from some"))
+}
+
 impl Resources {
     /// Watches a directory or a file. The channel tells what changes; there is one for all who watch the same.
     ///
@@ -142,7 +152,10 @@ impl Resources {
             None => {
                 let (listener, heard) = {
                     let (found, patterns) = (found.clone(), patterns);
-                    let listen = move |_: &Shelf, _: &Path| Listener::start(&found, &given, recursive, patterns);
+                    watches.check_room()?;
+                    let listen = move |shelf: &Shelf, _: &Path| {
+                        Listener::start(&found, &given, recursive, patterns, &shelf.state)
+                    };
                     self.act(&uri, Access::Read, listen).await?
                 };
                 // What was found may have been put away before it was listened to.

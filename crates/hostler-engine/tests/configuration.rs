@@ -61,7 +61,8 @@ async fn the_values_of_a_property_can_be_searched() {
     assert_eq!(search("branch", "").await, ["main", "feature/Login"], "the current one first");
     assert_eq!(search("branch", "LOG").await, ["feature/Login"]);
     assert_eq!(search("branch", "nothing").await, [""; 0]);
-    assert_eq!(search("model", "").await, ["m"]);
+    assert_eq!(search("model", "").await, ["m", "blind"]);
+    assert_eq!(search("model", "bl").await, ["blind"]);
     assert_eq!(search("effort", "m").await, ["medium", "max"]);
     assert_eq!(search("permissionMode", "edits").await, ["acceptEdits"]);
     assert_eq!(search("limitTokens", "").await, [""; 0]);

@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 
 use super::{Handle, READ, Reached};
 use crate::FileError;
@@ -13,11 +13,26 @@ pub(super) fn reach(path: &Path) -> Result<Reached, FileError> {
     let readable = rustix::fs::open(path, READ, Mode::empty())?;
     let opened = rustix::fs::fstat(&readable)?;
     let path = resolved(path)?;
-    let there = rustix::fs::lstat(&path)?;
+    let there = look(&path)?;
     if (opened.st_dev, opened.st_ino) != (there.st_dev, there.st_ino) {
         return Err(FileError::Changed);
     }
     Ok(Reached { handle: Handle::Readable(readable), path })
+}
+
+/// What is at a path that has no links in it, looked at step by step: one that has come into it since is not followed.
+fn look(path: &Path) -> Result<Stat, FileError> {
+    let flags = READ | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let mut directory = rustix::fs::open("/", flags, Mode::empty())?;
+    let mut steps = path.components().filter(|step| matches!(step, Component::Normal(_))).peekable();
+    while let Some(step) = steps.next() {
+        let name = step.as_os_str();
+        if steps.peek().is_none() {
+            return Ok(rustix::fs::statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?);
+        }
+        directory = rustix::fs::openat(&directory, name, flags, Mode::empty()).map_err(|_| FileError::Changed)?;
+    }
+    Ok(rustix::fs::fstat(&directory)?)
 }
 
 /// Opens what is in a directory, if it is on the same device.

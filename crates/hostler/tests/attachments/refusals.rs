@@ -52,7 +52,7 @@ async fn a_refused_sign_in_and_a_dead_agent_keep_their_names_and_the_picture_is_
         let mut bench = Bench::at_ease(build).await;
         bench.upstream.refuses(PICTURE, 401, "invalid x-api-key");
         let (picture, data) = embedded("small.png", 8, 6);
-        say(&mut bench, "!say seen", &[picture.clone()]).await.unwrap();
+        say(&mut bench, "!say seen", std::slice::from_ref(&picture)).await.unwrap();
         let kind = bench.fails().await["errorType"].as_str().unwrap().to_owned();
         assert!(!kind.starts_with("attachment"), "{build}: {kind}");
         bench.upstream.refuses("nothing that anybody says", 401, "");

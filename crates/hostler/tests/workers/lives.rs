@@ -48,6 +48,16 @@ async fn one_lets_another_one_work() {
     }
 }
 
+/// Whether the sub-agent has been asked for its last words: its model has seen what its call has done.
+fn said_by_helper(bench: &Bench) -> bool {
+    let requests = bench.upstream.requests();
+    let last = requests.iter().map(|request| request.body["messages"].to_string());
+    last.filter(|messages| messages.contains("made is made") && messages.contains("tool_result")).any(|messages| {
+        // The parent's own requests hold the call that made it.
+        !messages.contains("front")
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_in_the_background_ends_beside_the_turn_that_made_it() {
     for build in BUILDS {
@@ -56,8 +66,9 @@ async fn one_in_the_background_ends_beside_the_turn_that_made_it() {
         let script = format!("{}\n!tool Bash {}\n!say done", helper(&makes("made"), true), front.call());
         bench.peer.say(&bench.uris.chat, &script).await;
         front.reached().await;
-        // The older build tells of the end when its own call is over.
+        // The older build tells of the end when its own call is over, if the sub-agent is done by then.
         if build == "js" {
+            eventually("the sub-agent's last words", || said_by_helper(&bench)).await;
             front.open();
         }
         let turn = ended(&bench).await;

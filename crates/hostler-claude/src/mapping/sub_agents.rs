@@ -96,6 +96,9 @@ impl SubAgents {
     }
 }
 
+/// What is said of a sub-agent that failed, where the agent does not say why.
+const FAILED: &str = "The sub-agent failed.";
+
 impl Mapper {
     pub(super) fn sub_agent_started(&mut self, started: &TaskStarted<'_>, out: &mut Events) {
         let is_agent = started.task_type.as_deref().is_some_and(|kind| kind.contains("agent"));
@@ -259,7 +262,7 @@ impl Mapper {
         let outcome = match over.status.as_deref() {
             Some("failed") => {
                 let why = over.summary.as_deref().filter(|why| !why.is_empty());
-                let why = why.unwrap_or("The sub-agent failed.");
+                let why = why.unwrap_or(FAILED);
                 SubAgentOutcome::Failed(why.chars().take(MAX_REASON).collect())
             }
             Some("stopped" | "killed") => SubAgentOutcome::Stopped,
@@ -271,11 +274,18 @@ impl Mapper {
         }
     }
 
-    /// Somebody stopped a task.
+    /// Somebody stopped a task, or it is over. Older builds say no more than this of one in the background that ends in the
+    /// middle of a turn.
     pub(super) fn sub_agent_updated(&mut self, update: &TaskUpdated<'_>, out: &mut Events) {
-        if let Some("killed" | "stopped") = update.patch.status.as_deref() {
-            self.sub_agent_over(&update.task_id, Some(SubAgentOutcome::Stopped), out);
-        }
+        let id = &*update.task_id;
+        let in_background = self.sub_agents.running.get(id).is_some_and(|agent| agent.background);
+        let outcome = match update.patch.status.as_deref() {
+            Some("killed" | "stopped") => SubAgentOutcome::Stopped,
+            Some("completed") if in_background => SubAgentOutcome::Completed,
+            Some("failed") if in_background => SubAgentOutcome::Failed(FAILED.to_owned()),
+            _ => return,
+        };
+        self.sub_agent_over(id, Some(outcome), out);
     }
 
     /// The turn is over, and with it everything that it waited for.

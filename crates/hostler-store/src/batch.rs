@@ -208,7 +208,6 @@ impl Batch {
     }
 
     /// Adds contents that a client brings although none of its actions is among the batch's: they have to fit the quota, too.
-    #[must_use]
     pub fn brought(mut self, blobs: impl IntoIterator<Item = Blob>) -> Self {
         self.brought = true;
         self.blobs(blobs)

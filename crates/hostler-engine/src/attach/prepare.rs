@@ -66,7 +66,7 @@ impl Host {
     ) -> Option<Result<Dispatch, (Dispatch, String)>> {
         let Some(view) = self.view(&dispatch.channel).await else {
             let known = uri::session_of(&dispatch.channel).is_some_and(|session| self.sessions().knows(&session));
-            return known.then(|| Err((dispatch, "there is no such chat".to_owned())));
+            return if known { Some(Err((dispatch, "there is no such chat".to_owned()))) } else { None };
         };
         let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));
         let Some(message) = message_mut(&mut dispatch.action) else { return Some(Ok(dispatch)) };

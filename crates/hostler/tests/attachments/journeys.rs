@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::common::BUILDS;
 use crate::common::bench::Bench;
+use crate::common::gate::Gate;
 use crate::pictures::png;
 
 /// A picture as a client embeds it, and its bytes.
@@ -36,6 +37,14 @@ async fn pend(bench: &mut Bench, kind: &str, id: &str, text: &str, attached: &[V
     let message = message(text, attached);
     bench.dispatch(json!({ "type": "chat/pendingMessageSet", "kind": kind, "id": id, "message": message })).await;
     bench.until("chat/pendingMessageSet").await.unwrap();
+}
+
+/// The agent works until the gate opens.
+async fn work(bench: &Bench) -> Gate {
+    let gate = bench.gate("work");
+    bench.peer.say(&bench.uris.chat, &format!("!tool Bash {}\n!say worked", gate.call())).await;
+    gate.reached().await;
+    gate
 }
 
 /// The pictures of each request that the model got.
@@ -78,9 +87,7 @@ async fn a_picture_that_is_too_large_reaches_the_model_as_the_host_has_made_it()
 async fn a_queued_message_brings_its_picture_although_the_host_is_killed() {
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
-        let gate = bench.gate("work");
-        bench.peer.say(&bench.uris.chat, &format!("!tool Bash {}\n!say worked", gate.call())).await;
-        gate.reached().await;
+        work(&bench).await;
         let (picture, data) = embedded("small.png", 8, 6);
         pend(&mut bench, "queued", "q1", "!say seen", &[picture]).await;
         let mut bench = bench.kill_host().await;
@@ -99,9 +106,7 @@ async fn a_queued_message_brings_its_picture_although_the_host_is_killed() {
 async fn a_picture_for_the_running_turn_is_seen_in_it_once() {
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
-        let gate = bench.gate("work");
-        bench.peer.say(&bench.uris.chat, &format!("!tool Bash {}\n!say worked", gate.call())).await;
-        gate.reached().await;
+        let gate = work(&bench).await;
         let (picture, data) = embedded("small.png", 8, 6);
         pend(&mut bench, "steering", "s1", "have a look at this", &[picture]).await;
         gate.open();

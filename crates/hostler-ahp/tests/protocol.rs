@@ -366,15 +366,7 @@ async fn two_sockets_of_one_client_do_not_disturb_each_other() {
 #[tokio::test]
 async fn a_long_output_is_read_by_its_name_as_text_or_bytes() {
     let mut rig = rig().await;
-    let mut raw = Raw::initialized(&rig).await;
-    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
-    let chat = default_chat_uri(SESSION);
-    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
-    let message = json!({"text": "hi", "origin": {"kind": "user"}});
-    let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
-    raw.dispatch(&chat, started).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let (mut raw, _, agent) = Raw::begun(&mut rig, SESSION).await;
     let long = "é".repeat(20_000);
     let (id, name) = ("c1".to_owned(), "Bash".to_owned());
     agent.emit(DriverEvent::ToolStarted { id: id.clone(), name, display: ToolDisplay::default() }).await;
@@ -457,15 +449,7 @@ async fn a_permission_is_given_over_the_wire_even_by_a_client_that_does_not_hear
 #[tokio::test]
 async fn background_work_is_ended_by_its_id() {
     let mut rig = rig().await;
-    let mut raw = Raw::initialized(&rig).await;
-    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
-    let chat = default_chat_uri(SESSION);
-    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
-    let message = json!({"text": "hi", "origin": {"kind": "user"}});
-    let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
-    raw.dispatch(&chat, started).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let (mut raw, chat, mut agent) = Raw::begun(&mut rig, SESSION).await;
     let task = BackgroundTask {
         id: "b1".into(),
         kind: BackgroundKind::Shell,
@@ -496,15 +480,7 @@ async fn background_work_is_ended_by_its_id() {
 #[tokio::test]
 async fn a_subscription_to_a_sub_agents_chat_waits_for_it_and_holds_nothing_up() {
     let mut rig = rig().await;
-    let mut raw = Raw::initialized(&rig).await;
-    raw.call("createSession", json!({"channel": SESSION})).await.unwrap();
-    let chat = default_chat_uri(SESSION);
-    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
-    let message = json!({"text": "hi", "origin": {"kind": "user"}});
-    let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
-    raw.dispatch(&chat, started).await;
-    let mut agent = rig.starts.next().await.succeed();
-    agent.prompt().await;
+    let (mut raw, _, agent) = Raw::begun(&mut rig, SESSION).await;
     let worker = worker_chat_uri(SESSION, "c1");
     let early = json!({"jsonrpc": "2.0", "id": "early", "method": "subscribe", "params": {"channel": worker}});
     raw.send(&early.to_string()).await;

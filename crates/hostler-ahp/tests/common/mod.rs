@@ -14,7 +14,7 @@ use hostler_engine::{
     ABSENCE, BackgroundOnStop, Engine, EngineConfig, GrantPolicy, Lease, ModelGateway, ModelInfo, PermissionConfig,
     StoreOptions,
 };
-use hostler_testkit::fake_driver::{FakeDriver, FakeStarts};
+use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::{Value, json};
 
 struct NoGateway;
@@ -102,6 +102,20 @@ impl Raw {
 
     pub async fn initialized(rig: &Rig) -> Self {
         Self::speaking(rig, "1.0.0").await
+    }
+
+    /// A client that hears a chat, which it names, and the agent there, which has got the message of turn `t1`.
+    pub async fn begun(rig: &mut Rig, session: &str) -> (Self, String, FakeAgent) {
+        let mut raw = Self::initialized(rig).await;
+        raw.call("createSession", json!({"channel": session})).await.unwrap();
+        let chat = hostler_engine::default_chat_uri(session);
+        raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+        let message = json!({"text": "hi", "origin": {"kind": "user"}});
+        let started = json!({"type": "chat/turnStarted", "turnId": "t1", "startedAt": "2026-11-15T08:00:00.000Z", "message": message});
+        raw.dispatch(&chat, started).await;
+        let mut agent = rig.starts.next().await.succeed();
+        agent.prompt().await;
+        (raw, chat, agent)
     }
 
     /// A client of this version.

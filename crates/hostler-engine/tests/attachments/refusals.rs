@@ -62,11 +62,14 @@ async fn too_many_files_and_too_many_bytes_are_refused_before_they_are_planned()
 #[tokio::test]
 async fn a_message_that_is_more_than_the_agent_takes_is_refused() {
     let (mut rig, mut listener) = Rig::with_session().await;
-    rig.starts.limit_prompts(50);
+    // As the fake agent counts: the words and the picture.
+    let size = "look".len() + png().len();
+    rig.starts.limit_prompts(size - 1);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
     let reason = listener.refusal().await;
-    assert!(reason.contains("takes 50") && reason.contains("attachment_payload_too_large"), "{reason}");
-    rig.starts.limit_prompts(5_000);
+    let sentence = format!("would be {size} bytes for the agent, which takes {}", size - 1);
+    assert!(reason.contains(&sentence) && reason.contains("attachment_payload_too_large"), "{reason}");
+    rig.starts.limit_prompts(size);
     rig.attach(starts("t1", with("look", &[embedded("a.png", &png())]))).await;
     rig.starts.next().await.succeed().prompt().await;
     rig.engine.shutdown().await;

@@ -32,7 +32,7 @@ use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
 use crate::session::{Dispatch, Session};
 use crate::stopping::BackgroundOnStop;
-use crate::transcript::CONTENT_SCHEME;
+use crate::transcript::content_hash;
 use crate::{EngineError, clients, uri};
 
 /// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
@@ -462,7 +462,7 @@ impl Engine {
     /// [`EngineError::ContentNotFound`] if no session of this host names it.
     pub async fn content(&self, uri: &str) -> Result<Content, EngineError> {
         let not_found = || EngineError::ContentNotFound(uri.to_owned());
-        let hash = uri.strip_prefix(CONTENT_SCHEME).ok_or_else(not_found)?;
+        let hash = content_hash(uri).ok_or_else(not_found)?;
         let blob = self.host.store.blob(hash).await?.ok_or_else(not_found)?;
         Ok(Content { content_type: blob.content_type().to_owned(), body: blob.body().to_vec() })
     }

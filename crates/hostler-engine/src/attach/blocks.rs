@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{HOSTLER, attachments};
-use crate::transcript::{CONTENT_SCHEME, Failure};
+use crate::transcript::{Failure, content_hash, content_uri};
 
 /// The key below `hostler` in a message's `_meta`.
 pub(super) const BLOCKS: &str = "blocks";
@@ -75,7 +75,7 @@ impl NamedBlock {
 
 /// The name of contents.
 pub(super) fn uri(blob: &Blob) -> String {
-    format!("{CONTENT_SCHEME}{}", blob.hash())
+    content_uri(blob)
 }
 
 /// Whether anything follows the words of a message.
@@ -100,7 +100,7 @@ pub(crate) fn blocks_of(message: &Message) -> Vec<NamedBlock> {
 pub(crate) async fn load(store: &Store, blocks: &[NamedBlock]) -> Result<Vec<Block>, Failure> {
     let mut loaded = Vec::with_capacity(blocks.len());
     for named in blocks {
-        let hash = named.uri().strip_prefix(CONTENT_SCHEME).unwrap_or_default();
+        let hash = content_hash(named.uri()).unwrap_or_default();
         let blob = store.blob(hash).await.map_err(|error| Failure {
             error_type: "store".to_owned(),
             message: format!("What is attached to this message cannot be read: {error}. Resume the turn to try again."),

@@ -11,7 +11,7 @@ use hostler_store::Blob;
 use super::blocks::uri;
 use super::resolve::said_briefly;
 use super::{label, meta_mut, say};
-use crate::transcript::CONTENT_SCHEME;
+use crate::transcript::content_hash;
 
 /// What contents are whose kind nobody has looked at.
 const UNKNOWN_TYPE: &str = "application/octet-stream";
@@ -65,7 +65,7 @@ pub(crate) fn named(message: &Message) -> BTreeSet<String> {
     let attached = message.attachments.iter().flatten();
     attached
         .filter_map(|attachment| match attachment {
-            MessageAttachment::Resource(resource) => resource.uri.strip_prefix(CONTENT_SCHEME).map(str::to_owned),
+            MessageAttachment::Resource(resource) => content_hash(&resource.uri).map(str::to_owned),
             _ => None,
         })
         .collect()

@@ -13,7 +13,7 @@ use super::fetch::FetchError;
 use super::files::{self, Why};
 use super::{Fetch, View, chat, label};
 use crate::host::Host;
-use crate::transcript::CONTENT_SCHEME;
+use crate::transcript::content_hash;
 use crate::{annotations, uri};
 
 /// The longest attachment, contents aside, in bytes of JSON.
@@ -73,7 +73,7 @@ impl Resolver<'_> {
     }
 
     async fn resource(&self, resource: &MessageResourceAttachment) -> Result<(Source, Echo), Why> {
-        if let Some(hash) = resource.uri.strip_prefix(CONTENT_SCHEME) {
+        if let Some(hash) = content_hash(&resource.uri) {
             return self.stored(hash).await.map(|source| (source, Echo::Kept));
         }
         let Ok(uri) = Url::parse(&resource.uri) else {

@@ -25,7 +25,7 @@ pub(crate) use watch::Watches;
 
 use crate::clock::ClockExt as _;
 use crate::host::Host;
-use crate::transcript::CONTENT_SCHEME;
+use crate::transcript::content_hash;
 use crate::{Engine, EngineError, clock};
 
 /// The largest file that is read or written at once.
@@ -128,7 +128,7 @@ impl Resources {
     /// # Errors
     /// If there is nothing, if it may not be read, or if it is too large.
     pub async fn read(&self, uri: &str) -> Result<ResourceContents, ResourceError> {
-        if uri.starts_with(CONTENT_SCHEME) {
+        if content_hash(uri).is_some() {
             let engine = Engine { host: Arc::clone(&self.host) };
             let content = engine.content(uri).await?;
             return Ok(ResourceContents { content_type: Some(content.content_type), body: content.body });
@@ -225,7 +225,7 @@ impl Resources {
     /// # Errors
     /// [`ResourceError::Denied`] if it is not granted.
     pub async fn request(&self, client: &str, uri: &str, access: Access) -> Result<(), ResourceError> {
-        if uri.starts_with(CONTENT_SCHEME) && access < Access::Write {
+        if content_hash(uri).is_some() && access < Access::Write {
             return Ok(());
         }
         if let Err(ResourceError::Denied { .. }) = self.allowed(uri, access).await {

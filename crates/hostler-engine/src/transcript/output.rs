@@ -7,8 +7,19 @@ use hostler_store::Blob;
 /// What is longer is named instead of carried, so that states and envelopes stay small.
 pub(crate) const INLINE: usize = 16 * 1024;
 
-/// The scheme of contents that this host serves by their hash.
-pub(crate) const CONTENT_SCHEME: &str = "ahp-content:/";
+/// The scheme of contents that this host serves by their hash. A name may follow the hash, behind a slash: clients show it,
+/// and take from it which language a text is written in.
+const CONTENT_SCHEME: &str = "ahp-content:/";
+
+/// The URI of contents without a name.
+pub(crate) fn content_uri(blob: &Blob) -> String {
+    format!("{CONTENT_SCHEME}{}", blob.hash())
+}
+
+/// The hash in the URI of contents.
+pub(crate) fn content_hash(uri: &str) -> Option<&str> {
+    uri.strip_prefix(CONTENT_SCHEME)?.split('/').next()
+}
 
 /// Actions of the chat, in order, and the contents that they name.
 #[derive(Debug, Default)]
@@ -36,12 +47,21 @@ impl Output {
     pub(crate) fn refer(&mut self, content_type: &str, body: String) -> ContentRef {
         let blob = Blob::new(content_type, body.into_bytes());
         let reference = ContentRef {
-            uri: format!("{CONTENT_SCHEME}{}", blob.hash()),
+            uri: content_uri(&blob),
             size_hint: i64::try_from(blob.body().len()).ok(),
             content_type: Some(content_type.to_owned()),
             nonce: None,
         };
         self.blobs.push(blob);
+        reference
+    }
+
+    /// Keeps the contents of a file aside, under the last part of the file's own URI.
+    pub(crate) fn refer_file(&mut self, file: &str, body: String) -> ContentRef {
+        let mut reference = self.refer("text/plain", body);
+        if let Some((_, name)) = file.rsplit_once('/').filter(|(_, name)| !name.is_empty()) {
+            reference.uri = format!("{}/{name}", reference.uri);
+        }
         reference
     }
 

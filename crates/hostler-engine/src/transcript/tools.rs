@@ -400,7 +400,7 @@ fn sides(edit: FileEdit, out: &mut Output) -> Option<Sides> {
     let uri = String::from(Url::from_file_path(&edit.path).ok()?);
     let mut side = |text: Option<String>| {
         let text = text.filter(|text| text.len() <= MAX_SIDE)?;
-        Some(FileEditSide { uri: uri.clone(), content: out.refer("text/plain", text) })
+        Some(FileEditSide { uri: uri.clone(), content: out.refer_file(&uri, text) })
     };
     let (before, after) = (side(edit.before), side(edit.after));
     let lines = |count: u64| i64::try_from(count).ok();

@@ -10,6 +10,8 @@ impl Bench {
         let edits = self.shown(call)["edits"]["items"].clone();
         assert_eq!(edits.as_array().map(Vec::len), Some(1), "{edits:#}");
         let uri = edits[0][side]["content"]["uri"].as_str()?.to_owned();
+        let file = edits[0][side]["uri"].as_str()?.rsplit('/').next();
+        assert_eq!(uri.rsplit('/').next(), file, "editors show the name, and take the language from it");
         Some(String::from_utf8(self.rig.engine.content(&uri).await.unwrap().body).unwrap())
     }
 }

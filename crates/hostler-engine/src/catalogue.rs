@@ -70,11 +70,14 @@ fn decode(cursor: &str) -> Result<(String, String), EngineError> {
         .ok_or_else(|| EngineError::Invalid("the cursor is not one that this host gave".to_owned()))
 }
 
-/// The mutable fields that differ.
+/// The mutable fields that differ. What is no longer done is told as an empty text: an absent one means no change.
 pub(crate) fn difference(old: &SessionSummary, new: &SessionSummary) -> PartialSessionSummary {
     PartialSessionSummary {
         title: (old.title != new.title).then(|| new.title.clone()),
         status: (old.status != new.status).then_some(new.status),
+        activity: (old.activity != new.activity).then(|| new.activity.clone().unwrap_or_default()),
+        working_directories: (old.working_directories != new.working_directories)
+            .then(|| new.working_directories.clone().unwrap_or_default()),
         modified_at: (old.modified_at != new.modified_at).then(|| new.modified_at.clone()),
         chats: (old.chats != new.chats).then(|| new.chats.clone()).flatten(),
         ..PartialSessionSummary::default()

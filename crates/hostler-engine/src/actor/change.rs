@@ -169,7 +169,12 @@ impl Actor {
                 }
             };
         }
+        let of_activity = output.actions.iter().any(|action| matches!(action, StateAction::ChatActivityChanged(_)));
         self.stream(home, Durability::Stream, output).await;
+        if of_activity {
+            // What the agent does stands in the list of sessions, too.
+            self.project().await;
+        }
         true
     }
 

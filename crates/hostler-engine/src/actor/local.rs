@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 use super::change::Change;
 use super::dispatch::{MAX_TITLE, Refusal};
 use super::{Actor, Input};
-use crate::attach::attachments;
 use crate::clock::ClockExt as _;
 use crate::commands::{CommandEnd, CommandSpec, Program, RunningCommand};
 use crate::gate::summary;
@@ -58,8 +57,7 @@ enum RunState {
 impl Actor {
     /// Whether a message that is for the host itself can be carried out.
     pub(super) fn check_local(&self, message: &Message) -> Result<(), Refusal> {
-        let attached = !attachments(message).is_empty();
-        local::check(self.host.local(&message.text).as_ref(), attached, MAX_TITLE)
+        local::check(self.host.local(&message.text).as_ref(), MAX_TITLE)
     }
 
     /// The turn of a message is accepted: the agent works on it, or the host.

@@ -31,10 +31,10 @@ pub(crate) fn of(text: &str) -> Option<Local> {
     (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some(Local::Rename(title))
 }
 
-/// Whether such a message can be carried out.
-pub(crate) fn check(local: Option<&Local>, attached: bool, longest_title: usize) -> Result<(), String> {
+/// Whether such a message can be carried out. What is attached to it is no obstacle, since editors attach the open file to
+/// everything that is said; the host does nothing with it.
+pub(crate) fn check(local: Option<&Local>, longest_title: usize) -> Result<(), String> {
     match local {
-        Some(_) if attached => Err("the host itself can do nothing with what is attached; send it without".to_owned()),
         Some(Local::Command(line)) if line.is_empty() => {
             Err(format!("say the command behind the {COMMAND_PREFIX:?}, as in \"{COMMAND_PREFIX}ls\""))
         }
@@ -70,10 +70,9 @@ mod tests {
         for text in ["ls", " !ls", "/renamed x", "/compact", "say /rename x", ""] {
             assert_eq!(of(text), None, "{text:?}");
         }
-        assert!(check(of("!  ").as_ref(), false, 10).unwrap_err().contains("!ls"));
-        assert!(check(of("/rename 12345678901").as_ref(), false, 10).is_err());
-        assert_eq!(check(of("/rename").as_ref(), false, 10), Ok(()));
-        assert!(check(of("!ls").as_ref(), true, 10).unwrap_err().contains("attached"));
-        assert_eq!(check(of("hello").as_ref(), true, 10), Ok(()));
+        assert!(check(of("!  ").as_ref(), 10).unwrap_err().contains("!ls"));
+        assert!(check(of("/rename 12345678901").as_ref(), 10).is_err());
+        assert_eq!(check(of("/rename").as_ref(), 10), Ok(()));
+        assert_eq!(check(of("hello").as_ref(), 10), Ok(()));
     }
 }

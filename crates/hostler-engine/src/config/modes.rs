@@ -12,14 +12,18 @@ use super::{AUTO_APPROVE, MODE, PERMISSION_MODE};
 /// The permission mode if nobody says otherwise.
 pub(crate) const DEFAULT_MODE: &str = "default";
 
+/// One of the words that a property can have: what people read instead of it, and what it means.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Word(pub(super) &'static str, pub(super) &'static str, pub(super) &'static str);
+
 /// The permission modes that a session can have.
-const PERMISSION_MODES: [(&str, Mode, &str); 5] = [
-    (DEFAULT_MODE, Mode::Default, "Ask before anything is changed"),
-    ("acceptEdits", Mode::AcceptEdits, "Edit files in the working directory without asking"),
-    ("plan", Mode::Plan, "Plan only, change nothing"),
-    ("dontAsk", Mode::DontAsk, "Do only what needs no question, deny the rest"),
+const PERMISSION_MODES: [(Word, Mode); 5] = [
+    (Word(DEFAULT_MODE, "Ask first", "Ask before anything is changed"), Mode::Default),
+    (Word("acceptEdits", "Accept edits", "Edit files in the working directory without asking"), Mode::AcceptEdits),
+    (Word("plan", "Plan", "Plan only, change nothing"), Mode::Plan),
+    (Word("dontAsk", "Never ask", "Do only what needs no question, deny the rest"), Mode::DontAsk),
     // Only where the host's configuration allows it.
-    ("bypassPermissions", Mode::Bypass, "Do everything that no rule forbids, without asking"),
+    (Word("bypassPermissions", "Allow all", "Do everything that no rule forbids, without asking"), Mode::Bypass),
 ];
 
 /// What VS Code calls the way in which the agent works.
@@ -28,10 +32,10 @@ const PLAN: &str = "plan";
 const AUTOPILOT: &str = "autopilot";
 
 /// Each with its meaning here.
-pub(super) const WAYS: [(&str, &str); 3] = [
-    (INTERACTIVE, "Ask about what is not approved"),
-    (PLAN, "Plan only, change nothing"),
-    (AUTOPILOT, "Never ask: do what needs no question, deny the rest"),
+pub(super) const WAYS: [Word; 3] = [
+    Word(INTERACTIVE, "Interactive", "Ask about what is not approved"),
+    Word(PLAN, "Plan", "Plan only, change nothing"),
+    Word(AUTOPILOT, "Autopilot", "Never ask: do what needs no question, deny the rest"),
 ];
 
 /// What VS Code calls the things that are approved without a question.
@@ -39,25 +43,25 @@ const ASSISTED: &str = "assisted";
 const APPROVE_ALL: &str = "autoApprove";
 
 /// Each with its meaning here. The last one only where the host's configuration allows it.
-const APPROVALS: [(&str, &str); 3] = [
-    (DEFAULT_MODE, "Only what reads"),
-    (ASSISTED, "Edits of files in the working directory too"),
-    (APPROVE_ALL, "Everything that no rule forbids"),
+const APPROVALS: [Word; 3] = [
+    Word(DEFAULT_MODE, "Default approvals", "Only what reads"),
+    Word(ASSISTED, "Approve edits", "Edits of files in the working directory too"),
+    Word(APPROVE_ALL, "Approve all", "Everything that no rule forbids"),
 ];
 
 /// The modes on offer.
-pub(super) fn modes(bypass: bool) -> impl Iterator<Item = &'static (&'static str, Mode, &'static str)> {
-    PERMISSION_MODES.iter().filter(move |(_, mode, _)| bypass || *mode != Mode::Bypass)
+pub(super) fn modes(bypass: bool) -> impl Iterator<Item = &'static (Word, Mode)> {
+    PERMISSION_MODES.iter().filter(move |(_, mode)| bypass || *mode != Mode::Bypass)
 }
 
 /// The approvals on offer.
-pub(super) fn approvals(bypass: bool) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
-    APPROVALS.iter().filter(move |(name, _)| bypass || *name != APPROVE_ALL)
+pub(super) fn approvals(bypass: bool) -> impl Iterator<Item = &'static Word> {
+    APPROVALS.iter().filter(move |Word(name, ..)| bypass || *name != APPROVE_ALL)
 }
 
 /// The mode of a name. A mode that is not on offer is the one that asks.
 pub(crate) fn mode(name: &str, bypass: bool) -> Mode {
-    modes(bypass).find(|(known, ..)| *known == name).map(|(_, mode, _)| *mode).unwrap_or_default()
+    modes(bypass).find(|(Word(known, ..), _)| *known == name).map(|(_, mode)| *mode).unwrap_or_default()
 }
 
 /// What the agent itself is told. It need not know more than what changes its own ways: the gate sees to the rest.
@@ -100,9 +104,9 @@ fn meant(way: &str, approved: &str) -> &'static str {
 
 /// All three properties as a wish wants them, which may name some of them. `None` if it names none.
 pub(super) fn wanted(wish: &JsonObject, now: &JsonObject, bypass: bool) -> Result<Option<JsonObject>, String> {
-    let mode = word(wish, PERMISSION_MODE, modes(bypass).map(|(name, ..)| *name))?;
-    let way = word(wish, MODE, WAYS.iter().map(|(name, _)| *name))?;
-    let approved = word(wish, AUTO_APPROVE, approvals(bypass).map(|(name, _)| *name))?;
+    let mode = word(wish, PERMISSION_MODE, modes(bypass).map(|(Word(name, ..), _)| *name))?;
+    let way = word(wish, MODE, WAYS.iter().map(|Word(name, ..)| *name))?;
+    let approved = word(wish, AUTO_APPROVE, approvals(bypass).map(|Word(name, ..)| *name))?;
     if way.is_none() && approved.is_none() {
         return Ok(mode.map(|mode| said_by_mode(mode, now)));
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ahp_types::state::{ConfigPropertySchema, ConfigSchema, SessionConfigPropertySchema, SessionConfigSchema};
 use serde_json::Value;
 
-use super::modes::{self, DEFAULT_MODE};
+use super::modes::{self, DEFAULT_MODE, Word};
 use super::{
     AUTO_APPROVE, BACKGROUND_ON_STOP, BRANCH, DEFAULT_EFFORT, EFFORT, EFFORTS, FOLDER, ISOLATION, LIMITS, MODE, MODEL,
     Offer, PERMISSION_MODE, THINKING_BUDGET,
@@ -23,12 +23,18 @@ pub(crate) fn session(offer: &Offer) -> SessionConfigSchema {
     );
     let background = SessionConfigPropertySchema {
         r#enum: Some(BackgroundOnStop::ALL.map(|(name, ..)| name.into()).to_vec()),
+        enum_labels: Some(BackgroundOnStop::ALL.map(|(name, ..)| capitalized(name)).to_vec()),
         enum_descriptions: Some(BackgroundOnStop::ALL.map(|(.., meaning)| meaning.to_owned()).to_vec()),
         ..property("string", "Background work on stop", "What becomes of background work when a turn is stopped")
     };
     let isolation = SessionConfigPropertySchema {
         session_mutable: None,
-        ..choice("Isolation", "Where the agent works", FOLDER, &[(FOLDER, "In the working directory itself")])
+        ..choice(
+            "Isolation",
+            "Where the agent works",
+            FOLDER,
+            &[Word(FOLDER, "Folder", "In the working directory itself")],
+        )
     };
     let mut properties = HashMap::from([
         (PERMISSION_MODE.to_owned(), permission_mode(bypass)),
@@ -68,7 +74,7 @@ pub(crate) fn host(offer: &Offer) -> ConfigSchema {
 }
 
 fn permission_mode(bypass: bool) -> SessionConfigPropertySchema {
-    let modes: Vec<_> = modes::modes(bypass).map(|(name, _, meaning)| (*name, *meaning)).collect();
+    let modes: Vec<_> = modes::modes(bypass).map(|(word, _)| *word).collect();
     choice("Permission mode", "What the agent may do without asking", DEFAULT_MODE, &modes)
 }
 
@@ -86,18 +92,26 @@ fn effort() -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         default: Some(DEFAULT_EFFORT.into()),
         r#enum: Some(EFFORTS.map(Value::from).to_vec()),
+        enum_labels: Some(EFFORTS.map(|effort| format!("{} effort", capitalized(effort))).to_vec()),
         ..property("string", "Effort", "How hard the model thinks, from the next message on")
     }
 }
 
 /// One of some words, each with its meaning.
-fn choice(title: &str, description: &str, default: &str, words: &[(&str, &str)]) -> SessionConfigPropertySchema {
+fn choice(title: &str, description: &str, default: &str, words: &[Word]) -> SessionConfigPropertySchema {
     SessionConfigPropertySchema {
         default: Some(default.into()),
-        r#enum: Some(words.iter().map(|(word, _)| (*word).into()).collect()),
-        enum_descriptions: Some(words.iter().map(|(_, meaning)| (*meaning).to_owned()).collect()),
+        r#enum: Some(words.iter().map(|Word(word, ..)| (*word).into()).collect()),
+        enum_labels: Some(words.iter().map(|Word(_, label, _)| (*label).to_owned()).collect()),
+        enum_descriptions: Some(words.iter().map(|Word(.., meaning)| (*meaning).to_owned()).collect()),
         ..property("string", title, description)
     }
+}
+
+/// A word as people read it at the beginning of a line.
+fn capitalized(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// A property that clients may change while the session lives.

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 
-use crate::steps::exit_code;
+use crate::steps::{exit_code, hand_over};
 use crate::workspace::Workspace;
 
 /// Builds the binary in the dev profile, which is quick, and hands over to it.
@@ -19,16 +19,4 @@ pub fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let mut hostler = Command::new(workspace.hostler("debug"));
     hostler.arg("demo").args(arguments);
     hand_over(hostler)
-}
-
-/// Becomes the demo, so that signals reach it and nobody stands between it and the terminal.
-#[cfg(unix)]
-fn hand_over(mut hostler: Command) -> Result<ExitCode> {
-    use std::os::unix::process::CommandExt as _;
-    Err(hostler.exec()).context("the built hostler could not be started")
-}
-
-#[cfg(not(unix))]
-fn hand_over(mut hostler: Command) -> Result<ExitCode> {
-    hostler.status().map(exit_code).context("the built hostler could not be started")
 }

@@ -17,4 +17,5 @@ pub mod soak;
 mod steps;
 pub mod test;
 mod tools;
+pub mod vscode;
 pub mod workspace;

@@ -1,4 +1,4 @@
-//! `cargo xtask demo|setup|test|fuzz|soak|smoke|chaos|bench`.
+//! `cargo xtask demo|setup|test|fuzz|soak|smoke|vscode|chaos|bench`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "a program that people run in a terminal")]
@@ -34,6 +34,8 @@ enum Command {
     Soak(xtask::soak::Options),
     /// Shows a picture to a real model and asks for its colour: needs a key, and never runs by itself.
     Smoke(xtask::smoke::Options),
+    /// Opens VS Code's workbench on a host of its own, drives it like a person, and keeps screenshots.
+    Vscode(xtask::vscode::Options),
     /// Breaks the host, its agents, its disk and its connections at random moments, and checks what was promised.
     Chaos(xtask::chaos::Options),
     /// Runs a benchmark in the release profile and prints it beside its floor; without a name, lists them.
@@ -54,6 +56,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Test(options) => xtask::test::run(&options),
         Command::Fuzz(options) => xtask::fuzz::run(&options),
         Command::Smoke(options) => xtask::smoke::run(&options),
+        Command::Vscode(options) => xtask::vscode::run(&options),
         Command::Soak(options) => xtask::soak::run(&options),
         Command::Chaos(options) => xtask::chaos::run(&options),
         Command::Bench(options) => xtask::bench::run(&options),

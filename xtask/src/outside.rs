@@ -52,10 +52,15 @@ pub(crate) fn ensure_all(names: &[&str]) -> Result<()> {
 
 /// The directory of an installed package, which is fetched if it is not there yet.
 pub(crate) fn ensure(name: &str) -> Result<PathBuf> {
-    ensure_in(&tools_directory()?, name)
+    ensure_with(name, |_| Ok(()))
 }
 
-fn ensure_in(tools: &Path, name: &str) -> Result<PathBuf> {
+/// The same for one that is not ready for use as it is fetched: `finish` gets the directory that it lies in for now.
+pub(crate) fn ensure_with(name: &str, finish: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    ensure_in(&cache_home()?.join("hostler").join("tools"), name, finish)
+}
+
+fn ensure_in(tools: &Path, name: &str, finish: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let marker = expected(name)?;
     let home = tools.join(format!("{name}-{}", marker.pin.version));
     if is_installed(&home, &marker) {
@@ -66,6 +71,7 @@ fn ensure_in(tools: &Path, name: &str) -> Result<PathBuf> {
     let staging = Staging(tools.join(format!(".staging-{name}-{}", Uuid::new_v4().simple())));
     std::fs::create_dir(&staging.0).with_context(|| format!("{} could not be created", staging.0.display()))?;
     fetch(&marker.pin, &staging.0)?;
+    finish(&staging.0)?;
     std::fs::write(staging.0.join(MARKER), serde_json::to_vec_pretty(&marker)?)?;
 
     // One with another marker is of no use, and somebody else may have been faster.
@@ -135,7 +141,8 @@ fn fetch(pin: &Pin, into: &Path) -> Result<()> {
     Ok(())
 }
 
-const NPM_FLAGS: [&str; 9] = [
+/// How npm is called wherever it is called: what it fetches runs nothing by itself.
+pub(crate) const NPM_FLAGS: [&str; 9] = [
     "--ignore-scripts",
     "--no-audit",
     "--no-fund",
@@ -149,11 +156,11 @@ const NPM_FLAGS: [&str; 9] = [
 
 const PIP_FLAGS: [&str; 4] = ["--quiet", "--disable-pip-version-check", "--no-input", "--root-user-action=ignore"];
 
-/// `<cache>/tools`, beside the managed installs of agents.
-fn tools_directory() -> Result<PathBuf> {
+/// Where this user's programs keep what can be fetched again.
+pub(crate) fn cache_home() -> Result<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("hostler").join("tools"))
+    cache.context("neither XDG_CACHE_HOME nor HOME is set")
 }
 
 /// Removed when dropped, unless it was moved away.
@@ -187,7 +194,7 @@ mod tests {
         std::fs::create_dir(&home).unwrap();
         assert!(!is_installed(&home, &marker), "a directory alone is not an install");
         std::fs::write(home.join(MARKER), serde_json::to_vec(&marker).unwrap()).unwrap();
-        assert_eq!(ensure_in(tools.path(), "sdk-node").unwrap(), home);
+        assert_eq!(ensure_in(tools.path(), "sdk-node", |_| panic!("it is finished")).unwrap(), home);
     }
 
     #[test]

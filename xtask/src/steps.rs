@@ -87,6 +87,20 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// Becomes another program, so that signals reach it and nobody stands between it and the terminal.
+#[cfg(unix)]
+pub(crate) fn hand_over(mut command: Command) -> Result<ExitCode> {
+    use std::os::unix::process::CommandExt as _;
+    let program = command.get_program().to_string_lossy().into_owned();
+    Err(command.exec()).with_context(|| format!("{program} could not be started"))
+}
+
+#[cfg(not(unix))]
+pub(crate) fn hand_over(mut command: Command) -> Result<ExitCode> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    command.status().map(exit_code).with_context(|| format!("{program} could not be started"))
+}
+
 /// Passes on how a child ended.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);

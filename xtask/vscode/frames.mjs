@@ -1,0 +1,64 @@
+// Stands between the workbench and the host and writes down every frame, in both directions.
+
+import { once } from 'node:events';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+import { atTheEnd } from './parts.mjs';
+
+/** Listens on a port of its own and answers it. The host may go and come back: each connection dials anew. */
+export async function relay(options, host) {
+  const { WebSocket, WebSocketServer } = createRequire(path.join(options.server, 'package.json'))('ws');
+  const file = fs.createWriteStream(path.join(options.out, 'frames.jsonl'));
+  // The host is dialled first: whoever comes while it is away is turned away, as by the host itself.
+  const dialled = new WeakMap();
+  const verifyClient = ({ req }, answer) => {
+    const upstream = new WebSocket(host.url + req.url.slice(1), { maxPayload: 1 << 28 });
+    const early = [];
+    upstream.on('message', (data) => early.push(data));
+    dialled.set(req, { upstream, early });
+    upstream.once('open', () => answer(true));
+    upstream.once('error', () => answer(false, 503));
+  };
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0, maxPayload: 1 << 28, verifyClient });
+  await once(server, 'listening');
+  let connections = 0;
+  server.on('connection', (client, request) => {
+    const { upstream, early } = dialled.get(request);
+    const connection = ++connections;
+    const write = (what) => file.write(`${JSON.stringify({ k: connection, t: Date.now(), ...what })}\n`);
+    const pass = (direction, to) => (data) => {
+      write({ dir: direction, msg: parsed(data) });
+      to.send(data.toString());
+    };
+    write({ open: request.url });
+    upstream.removeAllListeners('message');
+    early.forEach(pass('h>c', client));
+    upstream.on('message', pass('h>c', client));
+    client.on('message', pass('c>h', upstream));
+    for (const [one, other, who] of [[client, upstream, 'client'], [upstream, client, 'host']]) {
+      one.on('error', () => {});
+      one.on('close', (code) => {
+        write({ closed: who, code });
+        other.terminate();
+      });
+    }
+  });
+  atTheEnd(async () => {
+    server.clients.forEach((client) => client.terminate());
+    server.close();
+    file.end();
+    await once(file, 'finish');
+  });
+  return server.address().port;
+}
+
+function parsed(data) {
+  const text = data.toString();
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

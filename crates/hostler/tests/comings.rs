@@ -7,7 +7,6 @@ mod returning;
 #[path = "comings/watchdog.rs"]
 mod watchdog;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +16,7 @@ use hostler_testkit::raw::Raw;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use returning::{Return, Returning};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinSet;
 use watchdog::Watchdog;
 
@@ -330,52 +329,5 @@ async fn a_thousand_visits_leave_nothing_behind() {
     assert!(grown < 20 * MEGABYTE, "a thousand visits left {} kB behind", grown / 1024);
     let list = watcher.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
     assert_eq!(list["items"], json!([]));
-    host.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_frame_of_a_recorded_editor_is_answered() {
-    let home = Home::new();
-    let host = home.serve_fake(&[]).await;
-    let work = format!("file://{}", home.work().display());
-    let recording = include_str!("data/vscode-client.jsonl").replace("%WORK%", &work);
-    let mut raw = Raw::connect(&host.url()).await;
-    let (mut answers, mut actions) = (HashMap::new(), Vec::new());
-    for line in recording.lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
-        if let Some(frame) = line.get("say") {
-            raw.send(frame.to_string()).await;
-            continue;
-        }
-        // The editor went on when it had heard this.
-        let is_there = |answers: &HashMap<u64, Value>, actions: &[Value]| match line["answer"].as_u64() {
-            Some(id) => answers.contains_key(&id),
-            None => actions.iter().any(|envelope| envelope["action"]["type"] == line["hear"]),
-        };
-        while !is_there(&answers, &actions) {
-            let mut message = raw.receive().await.expect("the host does not hang up");
-            match message["id"].as_u64() {
-                Some(id) => assert!(answers.insert(id, message).is_none(), "{id} was answered twice"),
-                None => actions.push(message["params"].take()),
-            }
-        }
-    }
-    assert_eq!(answers[&1]["result"]["protocolVersion"], "0.9.0");
-    // Channels that this host does not have are refused as such; everything else succeeds.
-    for (id, answer) in &answers {
-        let is_changeset = [12, 16, 18, 19].contains(id);
-        let code = answer["error"]["code"].as_i64();
-        assert_eq!(code, is_changeset.then_some(-32001), "{answer}");
-    }
-    // The burst repeats its number: that is no repetition, and each change counts.
-    let changed = |envelope: &&Value| envelope["action"]["type"] == "root/configChanged";
-    let burst: Vec<_> = actions.iter().filter(changed).take(7).collect();
-    assert!(burst.iter().all(|envelope| envelope["origin"]["clientSeq"] == 0), "{burst:#?}");
-    assert!(burst.windows(2).all(|pair| pair[0]["serverSeq"].as_u64() < pair[1]["serverSeq"].as_u64()), "{burst:#?}");
-    assert!(actions.iter().all(|envelope| envelope.get("rejectionReason").is_none()), "{actions:#?}");
-    let said: String = actions.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
-    assert_eq!(said, "echo: hello deltas=20 gap=20");
-    // Of its two sessions one was given up before it began.
-    assert_eq!(host.peer().await.listed().await, ["claude:/e70f0b18-485e-4527-a746-11aa6133a524"]);
     host.stop().await;
 }

@@ -1,0 +1,321 @@
+//! VS Code as a client: what its workbench was recorded to say, and what it was seen to need.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::collections::HashMap;
+
+use common::Home;
+use hostler_testkit::raw::Raw;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// What VS Code 1.139 offers.
+const OFFERED: [&str; 5] = ["0.9.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"];
+
+/// Connects as VS Code does. Answers the client id, too.
+async fn editor(url: &str) -> (Raw, String) {
+    let mut raw = Raw::connect(url).await;
+    let id = Uuid::new_v4().to_string();
+    let result = raw.call("initialize", hello(&id, &OFFERED)).await.unwrap();
+    assert_eq!(result["protocolVersion"], "0.9.0");
+    (raw, id)
+}
+
+fn hello(client: &str, offered: &[&str]) -> Value {
+    json!({
+        "channel": "ahp-root://",
+        "protocolVersions": offered,
+        "clientId": client,
+        "clientInfo": {"name": "vscode-editor-window", "title": "VS Code"},
+        "initialSubscriptions": ["ahp-root://"],
+    })
+}
+
+fn notification(method: &str, params: &Value) -> String {
+    json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()
+}
+
+fn dispatch(channel: &str, seq: u64, action: &Value) -> String {
+    notification("dispatchAction", &json!({"channel": channel, "clientSeq": seq, "action": action}))
+}
+
+/// The next notification of a kind.
+async fn notice(raw: &mut Raw, method: &str) -> Value {
+    loop {
+        let mut message = raw.receive().await.expect("the host does not hang up");
+        if message["method"] == method {
+            return message["params"].take();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_frame_of_a_recorded_editor_is_answered() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let work = format!("file://{}", home.work().display());
+    let recording = include_str!("data/vscode-client.jsonl").replace("%WORK%", &work);
+    let mut raw = Raw::connect(&host.url()).await;
+    let (mut answers, mut actions) = (HashMap::new(), Vec::new());
+    for line in recording.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        if let Some(frame) = line.get("say") {
+            raw.send(frame.to_string()).await;
+            continue;
+        }
+        // The editor went on when it had heard this.
+        let is_there = |answers: &HashMap<u64, Value>, actions: &[Value]| match line["answer"].as_u64() {
+            Some(id) => answers.contains_key(&id),
+            None => actions.iter().any(|envelope| envelope["action"]["type"] == line["hear"]),
+        };
+        while !is_there(&answers, &actions) {
+            let mut message = raw.receive().await.expect("the host does not hang up");
+            match message["id"].as_u64() {
+                Some(id) => assert!(answers.insert(id, message).is_none(), "{id} was answered twice"),
+                None => actions.push(message["params"].take()),
+            }
+        }
+    }
+    assert_eq!(answers[&1]["result"]["protocolVersion"], "0.9.0");
+    // Channels that this host does not have are refused as such; everything else succeeds.
+    for (id, answer) in &answers {
+        let is_changeset = [12, 16, 18, 19].contains(id);
+        let code = answer["error"]["code"].as_i64();
+        assert_eq!(code, is_changeset.then_some(-32001), "{answer}");
+    }
+    // The burst repeats its number: that is no repetition, and each change counts.
+    let changed = |envelope: &&Value| envelope["action"]["type"] == "root/configChanged";
+    let burst: Vec<_> = actions.iter().filter(changed).take(7).collect();
+    assert!(burst.iter().all(|envelope| envelope["origin"]["clientSeq"] == 0), "{burst:#?}");
+    assert!(burst.windows(2).all(|pair| pair[0]["serverSeq"].as_u64() < pair[1]["serverSeq"].as_u64()), "{burst:#?}");
+    assert!(actions.iter().all(|envelope| envelope.get("rejectionReason").is_none()), "{actions:#?}");
+    let said: String = actions.iter().filter_map(|envelope| envelope["action"]["content"].as_str()).collect();
+    assert_eq!(said, "echo: hello deltas=20 gap=20");
+    // Of its two sessions one was given up before it began.
+    assert_eq!(host.peer().await.listed().await, ["claude:/e70f0b18-485e-4527-a746-11aa6133a524"]);
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let (mut watcher, _) = editor(&host.url()).await;
+    let (mut raw, client) = editor(&host.url()).await;
+    let work = format!("file://{}", home.work().display());
+    let uris: Vec<_> = (0..3).map(|_| format!("claude:/{}", Uuid::new_v4())).collect();
+    // Each draft is made before the one before it is given up, and is subscribed to at once.
+    for (at, uri) in uris.iter().enumerate() {
+        let config = json!({"isolation": "folder", "autoApprove": "default", "mode": "interactive"});
+        let create = json!({"channel": uri, "provider": "claude", "workingDirectories": [work], "config": config,
+                            "progressToken": "p"});
+        raw.call("createSession", create).await.unwrap();
+        let member = json!({"clientId": client, "tools": [], "customizations": []});
+        raw.send(dispatch(uri, 1, &json!({"type": "session/activeClientSet", "activeClient": member}))).await;
+        let state = raw.call("subscribe", json!({"channel": uri})).await.unwrap()["snapshot"]["state"].take();
+        assert_eq!(state["lifecycle"], "creating");
+        assert!(state["defaultChat"].as_str().unwrap().starts_with("ahp-chat://default/"), "in the first snapshot");
+        assert_eq!(state["activeClients"][0]["clientId"], client);
+        if let Some(before) = at.checked_sub(1) {
+            raw.call("disposeSession", json!({"channel": uris[before]})).await.unwrap();
+        }
+    }
+    let listed = raw.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    assert_eq!(listed["items"], json!([]));
+    assert_eq!(host.agents().len(), 0, "nothing was started for them");
+    // The first message is sent while the session is still being created, by what the snapshot said.
+    let state = raw.call("subscribe", json!({"channel": uris[2]})).await.unwrap()["snapshot"]["state"].take();
+    let chat = state["defaultChat"].as_str().unwrap().to_owned();
+    raw.call("subscribe", json!({"channel": chat})).await.unwrap();
+    raw.say(&chat, "hello").await;
+    let added = notice(&mut watcher, "root/sessionAdded").await;
+    assert_eq!((&added["summary"]["resource"], &added["summary"]["title"]), (&json!(uris[2]), &json!("hello")));
+    raw.action("chat/turnComplete").await;
+    assert_eq!(raw.action("session/isReadChanged").await.1["isRead"], false);
+    // Disposed drafts are gone: neither the watcher nor the list has ever heard of them.
+    let listed = watcher.call("listSessions", json!({"channel": "ahp-root://"})).await.unwrap();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1, "{listed:#}");
+    for gone in &uris[..2] {
+        let error = raw.call("subscribe", json!({"channel": gone})).await.unwrap_err();
+        assert_eq!(error["code"], -32001);
+    }
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn private_methods_are_refused_and_channels_that_are_not_there_are_named() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let mut early = Raw::connect(&host.url()).await;
+    assert_eq!(early.call("_vscodeUpgrade", json!({})).await.unwrap_err()["code"], -32601);
+    assert_eq!(early.call("ping", json!({"channel": "ahp-root://"})).await, Ok(Value::Null));
+    let (mut raw, _) = editor(&host.url()).await;
+    let private = [
+        "shutdown",
+        "getNetworkDiagnosticsInfo",
+        "getManagedSettingsDiagnostics",
+        "diagnosticsFetch",
+        "_vscodeUpgrade",
+    ];
+    for method in private {
+        for params in [json!({}), json!({"channel": "ahp-root://"})] {
+            let error = raw.call(method, params).await.unwrap_err();
+            assert_eq!(error["code"], -32601, "{method}: {error}");
+            assert!(error["message"].as_str().unwrap().contains(method), "{error}");
+        }
+    }
+    let (session, _) = raw.create(&home.work()).await;
+    for rest in ["changeset/uncommitted", "changeset/session", "changeset/turn/request_1", "changeset/compare/a/b"] {
+        let channel = format!("{session}/{rest}");
+        let error = raw.call("subscribe", json!({"channel": channel})).await.unwrap_err();
+        assert_eq!(error["code"], -32001, "{rest}: {error}");
+        raw.send(notification("unsubscribe", &json!({"channel": channel}))).await;
+    }
+    assert_eq!(raw.call("ping", json!({"channel": "ahp-root://"})).await, Ok(Value::Null));
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn what_has_no_channel_and_is_not_known_does_no_harm() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let (mut raw, client) = editor(&host.url()).await;
+    raw.send(notification("setClientManagedSettingsPermissions", &json!({"permissions": {}}))).await;
+    raw.send(r#"{"jsonrpc":"2.0","method":"setClientManagedSettingsPermissions"}"#.to_owned()).await;
+    // The same number again and again, as right after each start: no repetitions, each change counts.
+    let settings = [json!({"telemetryLevel": "off"}), json!({"terminalAutoApproveEnabled": true}), json!({"a": 1})];
+    for config in &settings {
+        raw.send(dispatch("ahp-root://", 0, &json!({"type": "root/configChanged", "config": config}))).await;
+    }
+    let mut last = 0;
+    for config in &settings {
+        let envelope = notice(&mut raw, "action").await;
+        assert_eq!(&envelope["action"]["config"], config);
+        assert_eq!(envelope["origin"], json!({"clientId": client, "clientSeq": 0}));
+        let seq = envelope["serverSeq"].as_u64().unwrap();
+        assert!(seq > last, "{envelope}");
+        last = seq;
+    }
+    let root = raw.call("subscribe", json!({"channel": "ahp-root://"})).await.unwrap();
+    let values = &root["snapshot"]["state"]["config"]["values"];
+    assert_eq!((&values["telemetryLevel"], &values["a"]), (&json!("off"), &json!(1)));
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn an_editor_comes_back_without_naming_the_root_and_misses_nothing() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let (mut raw, client) = editor(&host.url()).await;
+    let (session, chat) = raw.create(&home.work()).await;
+    let seen = raw.call("subscribe", json!({"channel": session})).await.unwrap()["snapshot"]["fromSeq"].take();
+    drop(raw);
+    let (mut other, _) = editor(&host.url()).await;
+    other.call("subscribe", json!({"channel": chat})).await.unwrap();
+    other.say(&chat, "hello").await;
+    other.action("chat/turnComplete").await;
+
+    let mut back = Raw::connect(&host.url()).await;
+    let missing = format!("{session}/changeset/session");
+    let params = json!({"clientId": client, "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://", session, chat, missing]});
+    let result = back.call("reconnect", params.clone()).await.unwrap();
+    assert_eq!(result["type"], "replay", "{result:#}");
+    assert_eq!(result["missing"], json!([missing]));
+    let missed: Vec<_> =
+        result["actions"].as_array().unwrap().iter().map(|envelope| &envelope["action"]["type"]).collect();
+    assert!(
+        missed.contains(&&json!("chat/turnStarted")) && missed.contains(&&json!("chat/turnComplete")),
+        "{missed:?}"
+    );
+    // Whoever is not known begins anew on the same connection.
+    let mut stranger = Raw::connect(&host.url()).await;
+    let unknown = json!({"clientId": "nobody", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://"]});
+    assert_eq!(stranger.call("reconnect", unknown).await.unwrap_err()["code"], -32008);
+    stranger.call("initialize", hello("nobody", &OFFERED)).await.unwrap();
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn of_the_versions_that_editors_offer_the_highest_known_one_is_spoken() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    for (offered, spoken) in [
+        (&OFFERED[..], "0.9.0"),
+        (&["0.9.0", "0.8.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"][..], "0.9.0"),
+        (&["1.0.0", "0.9.0"][..], "1.0.0"),
+    ] {
+        let result = Raw::connect(&host.url()).await.call("initialize", hello("a", offered)).await.unwrap();
+        assert_eq!(result["protocolVersion"], spoken);
+    }
+    // VS Code 1.134 and 1.130.
+    for offered in [&["0.8.0", "0.7.0", "0.6.0", "0.5.2", "0.5.1"][..], &["0.6.0"][..]] {
+        let error = Raw::connect(&host.url()).await.call("initialize", hello("b", offered)).await.unwrap_err();
+        assert_eq!(error["code"], -32005);
+        assert_eq!(error["data"]["supportedVersions"], json!(["^1.0.0", "^0.9.0"]));
+        assert!(error["message"].as_str().unwrap().contains("VS Code: 1.136 or later"), "{error}");
+    }
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn the_list_says_what_a_session_does_and_that_it_does_it_no_longer() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let (mut watcher, _) = editor(&host.url()).await;
+    let (mut raw, _) = editor(&host.url()).await;
+    let (session, chat) = raw.create(&home.work()).await;
+    raw.say(&chat, "hello").await;
+    let added = notice(&mut watcher, "root/sessionAdded").await;
+    assert_eq!(added["summary"]["activity"], "Starting Claude Code");
+    // An absent text means no change, so it is told as an empty one.
+    loop {
+        let changed = notice(&mut watcher, "root/sessionSummaryChanged").await;
+        assert_eq!(changed["session"], session);
+        match changed["changes"].get("activity") {
+            Some(activity) => break assert_eq!(activity, ""),
+            None => continue,
+        }
+    }
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_persons_command_runs_although_the_editor_attaches_the_open_file() {
+    let home = Home::new();
+    std::fs::write(home.work().join("open.txt"), "x").unwrap();
+    let host = home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
+    let (mut raw, _) = editor(&host.url()).await;
+    let (_, chat) = raw.create(&home.work()).await;
+    let open = format!("file://{}", home.work().join("open.txt").display());
+    let attached = json!({"type": "resource", "uri": open, "label": "file:open.txt", "displayKind": "document"});
+    let message = json!({"text": "!ls", "origin": {"kind": "user"}, "attachments": [attached]});
+    let action = json!({"type": "chat/turnStarted", "turnId": "request_1", "startedAt": "2026-11-15T08:00:00.000Z",
+                        "message": message});
+    raw.send(dispatch(&chat, 1, &action)).await;
+    let done = raw.action("chat/toolCallComplete").await.1;
+    assert_eq!(done["result"]["content"][0]["text"], "open.txt\n", "{done:#}");
+    raw.action("chat/turnComplete").await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn every_word_that_can_be_picked_has_one_for_people() {
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    let (mut raw, _) = editor(&host.url()).await;
+    let work = format!("file://{}", home.work().display());
+    let params = json!({"channel": "ahp-root://", "provider": "claude", "workingDirectory": work});
+    let resolved = raw.call("resolveSessionConfig", params).await.unwrap();
+    let mut picked = 0;
+    for (name, property) in resolved["schema"]["properties"].as_object().unwrap() {
+        let Some(words) = property["enum"].as_array() else { continue };
+        let labels = property["enumLabels"].as_array().unwrap_or_else(|| panic!("{name} has no labels"));
+        assert_eq!(words.len(), labels.len(), "{name}");
+        let capital = |label: &Value| label.as_str().unwrap().starts_with(char::is_uppercase);
+        assert!(labels.iter().all(capital), "{name}: {labels:?}");
+        picked += 1;
+    }
+    assert!(picked >= 5, "{resolved:#}");
+    host.stop().await;
+}

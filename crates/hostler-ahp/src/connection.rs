@@ -8,19 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ahp_types::commands::{
-    Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult, SubscribeResult,
-};
-use ahp_types::state::Snapshot;
+use ahp_types::commands::{Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult};
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
-use hostler_engine::{Delivery, Engine, EngineError, Presence, Reconnected, Subscriber};
-use serde_json::Value;
+use hostler_engine::{Delivery, Engine, EngineError, Extent, Presence, Reconnected, SnapshotAt, Subscriber};
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::encode::{self, Frame};
+use crate::encode::{self, Frame, Long};
 use crate::methods::{self, Hello};
 use crate::protocol::notifications;
 use crate::reader::Reader;
@@ -205,9 +203,10 @@ where
     O: Sink<Frame> + Send + Unpin,
 {
     let presence = context.engine.client_arrived(&hello.client_id, hello.version.memo()).await;
-    let (snapshots, held) = snapshots(context, subscriber, deliveries, &hello.version, &hello.subscriptions).await?;
-    let current = i64::try_from(context.engine.current_seq()).unwrap_or(i64::MAX);
-    let server_seq = snapshots.iter().map(|snapshot| snapshot.from_seq).max().unwrap_or(current);
+    context.engine.shows(&hello.client_id, subscriber);
+    let (snapshots, held) = snapshots(context, subscriber, deliveries, Extent::All, &hello.subscriptions).await?;
+    let last = snapshots.iter().map(|snapshot| snapshot.from_seq).max();
+    let server_seq = i64::try_from(last.unwrap_or_else(|| context.engine.current_seq())).unwrap_or(i64::MAX);
     let result = InitializeResult {
         protocol_version: hello.version.name.clone(),
         server_seq,
@@ -217,14 +216,15 @@ where
             title: Some("Hostler".to_owned()),
         }),
         meta: None,
-        snapshots,
+        snapshots: Vec::new(),
         default_directory: Url::from_directory_path(context.engine.default_directory()).ok().map(String::from),
         completion_trigger_characters: Some(["@", "#", "/"].map(str::to_owned).to_vec()),
         terminal_command_prefix: context.engine.command_prefix().map(str::to_owned),
         telemetry: None,
         automations: None,
     };
-    answer_and_release(context, outbound, &hello.version, encode::success(id, &result), held).await?;
+    let frame = with_snapshots(context, id, &result, &hello.version, snapshots).await;
+    answer_and_release(context, outbound, &hello.version, frame, held).await?;
     Some(Client { version: hello.version, id: hello.client_id, presence })
 }
 
@@ -254,15 +254,17 @@ where
         Err(error) => return Some(Err(error.into())),
     };
     let presence = engine.client_arrived(&back.client_id, version.memo()).await;
+    engine.shows(&back.client_id, subscriber);
     let client = Client { version, id: back.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
-        let frame = encode::replay(id, &client.version, &missed, &missing);
+        let frame = context.encoding.frame(&encode::replay(id, &client.version, &missed, &missing));
         answer_and_release(context, outbound, &client.version, frame, Vec::new()).await?;
         return Some(Ok(client));
     }
-    let (snapshots, held) = snapshots(context, subscriber, deliveries, &client.version, &channels).await?;
-    let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots });
-    answer_and_release(context, outbound, &client.version, encode::success(id, &result), held).await?;
+    let (snapshots, held) = snapshots(context, subscriber, deliveries, Extent::AsBefore, &channels).await?;
+    let result = ReconnectResult::Snapshot(ReconnectSnapshotResult { snapshots: Vec::new() });
+    let frame = with_snapshots(context, id, &result, &client.version, snapshots).await;
+    answer_and_release(context, outbound, &client.version, frame, held).await?;
     Some(Ok(client))
 }
 
@@ -271,24 +273,39 @@ async fn snapshots(
     context: &Context,
     subscriber: &Subscriber,
     deliveries: &mut mpsc::Receiver<Delivery>,
-    version: &Version,
+    extent: Extent,
     channels: &[String],
-) -> Option<(Vec<Snapshot>, Vec<Delivery>)> {
+) -> Option<(Vec<SnapshotAt>, Vec<Delivery>)> {
     let mut expected = 0;
     for (token, channel) in (0..).zip(channels) {
         // A channel that does not exist gives no snapshot and is no error.
-        if context.engine.subscribe(channel, subscriber, token).await.is_ok() {
+        if context.engine.subscribe_to(channel, extent, subscriber, token).await.is_ok() {
             expected += 1;
         }
     }
     let (mut snapshots, mut held) = (Vec::new(), Vec::new());
     while snapshots.len() < expected {
         match deliveries.recv().await? {
-            Delivery::Snapshot { snapshot, .. } => snapshots.push(encode::snapshot(version, snapshot)),
+            Delivery::Snapshot { snapshot, .. } => snapshots.push(snapshot),
             other => held.push(other),
         }
     }
     Some((snapshots, held))
+}
+
+/// The frame of an answer that has snapshots among its members.
+async fn with_snapshots(
+    context: &Context,
+    id: &RequestId,
+    members: &impl Serialize,
+    version: &Version,
+    snapshots: Vec<SnapshotAt>,
+) -> Frame {
+    let mut answer = Long::result(id);
+    match answer.with_snapshots(members, version, snapshots).await {
+        Ok(()) => answer.finish(context.encoding),
+        Err(error) => context.encoding.frame(&encode::answer(id, Err(error))),
+    }
 }
 
 /// Sends an answer and then what had to wait for it.
@@ -302,9 +319,9 @@ async fn answer_and_release<O>(
 where
     O: Sink<Frame> + Send + Unpin,
 {
-    outbound.feed(context.encoding.frame(&answer)).await.ok()?;
+    outbound.feed(answer).await.ok()?;
     for delivery in held {
-        if let Some(frame) = frame_for(version, context.encoding, &Waiting::default(), delivery) {
+        for frame in frames_for(version, context.encoding, &Waiting::default(), delivery).await.into_iter().flatten() {
             outbound.feed(frame).await.ok()?;
         }
     }
@@ -328,20 +345,44 @@ impl Waiting {
     }
 }
 
-/// The frame of a delivery, if it has one.
-fn frame_for(version: &Version, encoding: Encoding, waiting: &Waiting, delivery: Delivery) -> Option<Frame> {
-    match delivery {
+/// The frames of a delivery: what is heard, and an answer behind it.
+async fn frames_for(
+    version: &Version,
+    encoding: Encoding,
+    waiting: &Waiting,
+    delivery: Delivery,
+) -> [Option<Frame>; 2] {
+    let heard = match delivery {
         Delivery::Envelope(item) => encode::shared(version, encoding, &item),
         // Notices are few and small: all connections share the plain frame.
         Delivery::Notice(notice) if !version.knows(notifications::row(&notice.kind).since) => None,
         Delivery::Notice(notice) => Some(notice.frame(|kind| Encoding::Plain.frame(&encode::notice(kind)))),
-        Delivery::Snapshot { token, snapshot } => {
-            let id = waiting.take(token)?;
-            let snapshot = Some(encode::snapshot(version, snapshot));
-            Some(encoding.frame(&encode::success(&id, &SubscribeResult { snapshot })))
+        Delivery::Snapshot { token, snapshot } => match waiting.take(token) {
+            Some(id) => Some(subscribed(version, encoding, &id, snapshot).await),
+            None => None,
+        },
+        Delivery::Turns { token, loaded } => {
+            let heard = loaded.as_ref().and_then(|item| encode::shared(version, encoding, item));
+            let result = loaded.map(|_| json!({})).ok_or_else(|| Engine::stale_view().into());
+            let answer = waiting.take(token).map(|id| encoding.frame(&encode::answer(&id, result)));
+            return [heard, answer];
         }
         // Only the handshake asks for one, and waits for it.
         Delivery::Replay { .. } => None,
+    };
+    [heard, None]
+}
+
+/// The answer to `subscribe`.
+async fn subscribed(version: &Version, encoding: Encoding, id: &RequestId, snapshot: SnapshotAt) -> Frame {
+    let mut answer = Long::result(id);
+    answer.push(r#"{"snapshot":"#);
+    match answer.snapshot(version, snapshot).await {
+        Ok(()) => {
+            answer.push("}");
+            answer.finish(encoding)
+        }
+        Err(error) => encoding.frame(&encode::answer(id, Err(error))),
     }
 }
 
@@ -378,9 +419,11 @@ impl<O: Sink<Frame> + Send + Unpin> Writer<O> {
                 return;
             }
             for delivery in batch.drain(..) {
-                let Some(frame) = frame_for(&self.version, self.encoding, &self.waiting, delivery) else { continue };
-                if self.outbound.feed(frame).await.is_err() {
-                    return;
+                let frames = frames_for(&self.version, self.encoding, &self.waiting, delivery).await;
+                for frame in frames.into_iter().flatten() {
+                    if self.outbound.feed(frame).await.is_err() {
+                        return;
+                    }
                 }
             }
             if self.deliveries.is_empty() && self.outbound.flush().await.is_err() {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use ahp_types::ROOT_RESOURCE_URI;
 use ahp_types::notifications::{SessionAddedParams, SessionRemovedParams, SessionSummaryChangedParams};
-use ahp_types::state::Snapshot;
+use ahp_types::state::{Snapshot, SnapshotState};
 use bytes::Bytes;
-use hostler_engine::{NoticeKind, Published, SnapshotAt};
+use hostler_engine::{NoticeKind, Published, SessionPage, SnapshotAt};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -51,6 +51,26 @@ pub(crate) fn replay(id: &RequestId, version: &Version, missed: &[Arc<Published>
     }
     text.push_str(r#"],"missing":"#);
     text.push_str(&Value::from(missing).to_string());
+    text.push_str("}}");
+    Bytes::from(text)
+}
+
+/// The answer to `listSessions`. The lines are JSON already.
+pub(crate) fn sessions(id: &RequestId, page: &SessionPage) -> Frame {
+    let size: usize = page.items.iter().map(|line| line.len() + 1).sum();
+    let mut text = String::with_capacity(size + 256);
+    text.push_str(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"items":["#));
+    for (index, line) in page.items.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        text.push_str(line);
+    }
+    text.push(']');
+    if let Some(cursor) = &page.next_cursor {
+        text.push_str(r#","nextCursor":"#);
+        text.push_str(&string(cursor));
+    }
     text.push_str("}}");
     Bytes::from(text)
 }
@@ -130,10 +150,121 @@ pub(crate) fn success(id: &RequestId, result: &impl Serialize) -> Frame {
     to_frame(&Answer { jsonrpc: "2.0", id, result })
 }
 
-/// A snapshot as the wire has it. The state is shared with the session until somebody changes it.
-pub(crate) fn snapshot(version: &Version, snapshot: SnapshotAt) -> Snapshot {
-    let from_seq = i64::try_from(snapshot.from_seq).unwrap_or(i64::MAX);
-    Snapshot { resource: snapshot.resource.to_string(), state: version.lower(snapshot.state.into()), from_seq }
+/// A message that may become long: it is written piece by piece, into the room behind its frame's header.
+pub(crate) struct Long {
+    text: Vec<u8>,
+}
+
+impl Long {
+    /// The beginning of an answer's result.
+    pub(crate) fn result(id: &RequestId) -> Self {
+        let mut long = Self { text: Encoding::room() };
+        long.push(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#));
+        long
+    }
+
+    pub(crate) fn push(&mut self, text: &str) {
+        self.text.extend_from_slice(text.as_bytes());
+    }
+
+    fn push_json(&mut self, value: &impl Serialize) -> Result<(), RpcError> {
+        serde_json::to_writer(&mut self.text, value).map_err(|error| internal(&error))
+    }
+
+    /// An object's members, with room for more behind them.
+    fn open(&mut self, members: Value) -> Result<(), RpcError> {
+        self.push_json(&members)?;
+        self.text.pop();
+        if members.as_object().is_some_and(|members| !members.is_empty()) {
+            self.push(",");
+        }
+        Ok(())
+    }
+
+    /// A snapshot as the wire has it. Turns that are not in memory are read page by page and written as they were stored.
+    ///
+    /// # Errors
+    /// If they cannot be read; then nothing was written.
+    pub(crate) async fn snapshot(&mut self, version: &Version, snapshot: SnapshotAt) -> Result<(), RpcError> {
+        let before = self.text.len();
+        let written = self.try_snapshot(version, snapshot).await;
+        if written.is_err() {
+            self.text.truncate(before);
+        }
+        written
+    }
+
+    async fn try_snapshot(&mut self, version: &Version, snapshot: SnapshotAt) -> Result<(), RpcError> {
+        let SnapshotAt { resource, state, older, from_seq } = snapshot;
+        let state = version.lower(state.into());
+        let (mut chat, mut older) = match (state, older) {
+            (SnapshotState::Chat(chat), Some(older)) => (chat, older),
+            (state, _) => {
+                let from_seq = i64::try_from(from_seq).unwrap_or(i64::MAX);
+                return self.push_json(&Snapshot { resource: resource.to_string(), state, from_seq });
+            }
+        };
+        let turns = std::mem::take(&mut chat.turns);
+        let mut members = serde_json::to_value(&chat).map_err(|error| internal(&error))?;
+        if let Some(members) = members.as_object_mut() {
+            members.remove("turns");
+        }
+        self.push(&format!(r#"{{"resource":{},"fromSeq":{from_seq},"state":"#, string(&resource)));
+        self.open(members)?;
+        self.push(r#""turns":["#);
+        let mut first = true;
+        while let Some(page) = older.next_page().await? {
+            for turn in page {
+                self.push(if std::mem::take(&mut first) { "" } else { "," });
+                self.push(&turn);
+            }
+        }
+        for turn in turns {
+            self.push(if std::mem::take(&mut first) { "" } else { "," });
+            self.push_json(&turn)?;
+        }
+        self.push("]}}");
+        Ok(())
+    }
+
+    /// An answer's result with snapshots among its members. Channels that are gone by now are left out.
+    pub(crate) async fn with_snapshots(
+        &mut self,
+        members: &impl Serialize,
+        version: &Version,
+        snapshots: Vec<SnapshotAt>,
+    ) -> Result<(), RpcError> {
+        let mut members = serde_json::to_value(members).map_err(|error| internal(&error))?;
+        if let Some(members) = members.as_object_mut() {
+            members.remove("snapshots");
+        }
+        self.open(members)?;
+        self.push(r#""snapshots":["#);
+        let mut first = true;
+        for snapshot in snapshots {
+            let before = self.text.len();
+            self.push(if first { "" } else { "," });
+            match self.snapshot(version, snapshot).await {
+                Ok(()) => first = false,
+                Err(error) => {
+                    tracing::debug!(error = error.message, "a snapshot was left out");
+                    self.text.truncate(before);
+                }
+            }
+        }
+        self.push("]}");
+        Ok(())
+    }
+
+    /// The frame of the finished answer.
+    pub(crate) fn finish(mut self, encoding: Encoding) -> Frame {
+        self.push("}");
+        encoding.frame_in_room(self.text)
+    }
+}
+
+fn internal(error: &serde_json::Error) -> RpcError {
+    RpcError::new(-32603, format!("the answer cannot be encoded: {error}"))
 }
 
 fn notification(method: &'static str, params: &impl Serialize) -> Frame {

@@ -1,13 +1,13 @@
 //! The commands: what each request does.
 
 use ahp_types::commands::{
-    CompletionItemKind, CompletionsParams, CompletionsResult, CreateChatParams, CreateSessionParams, InitializeParams,
-    ListSessionsParams, ListSessionsResult, ReconnectParams, ResolveSessionConfigParams, ResolveSessionConfigResult,
+    CompletionItemKind, CompletionsParams, CompletionsResult, CreateChatParams, CreateSessionParams, FetchTurnsParams,
+    InitializeParams, ListSessionsParams, ReconnectParams, ResolveSessionConfigParams, ResolveSessionConfigResult,
     SessionConfigCompletionsParams, SessionConfigCompletionsResult, SubscribeParams,
 };
 use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
-use hostler_engine::{AuditRow, ConfigWish, CreateSession, Engine, EngineError, Images};
+use hostler_engine::{AuditRow, ConfigWish, CreateSession, Engine, EngineError, Extent, Images, SessionPage};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -22,7 +22,11 @@ pub(crate) enum Command {
     /// Answer with this.
     Answer(Result<Value, RpcError>),
     /// Subscribe, and answer with the snapshot.
-    Subscribe(String),
+    Subscribe(String, Extent),
+    /// Load older turns, and answer behind them.
+    FetchTurns(FetchTurnsParams),
+    /// Answer with a page of the list.
+    List(SessionPage),
     /// Dispose of a session; this may take a moment.
     Dispose(String),
     /// End a piece of background work; its agent is asked.
@@ -131,8 +135,12 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
     }
     let result = match method {
         "ping" => Ok(Value::Null),
-        "subscribe" => match decode::params::<SubscribeParams>(params) {
-            Ok(params) => return Command::Subscribe(params.channel),
+        "subscribe" => match subscribe(params) {
+            Ok((channel, extent)) => return Command::Subscribe(channel, extent),
+            Err(error) => Err(error),
+        },
+        "fetchTurns" => match decode::params(params) {
+            Ok(params) => return Command::FetchTurns(params),
             Err(error) => Err(error),
         },
         "createSession" => create_session(engine, client_id, params),
@@ -168,7 +176,10 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Ok(params) => return Command::Plan(params),
             Err(error) => Err(error),
         },
-        "listSessions" => list_sessions(engine, params),
+        "listSessions" => match list_sessions(engine, params) {
+            Ok(page) => return Command::List(page),
+            Err(error) => Err(error),
+        },
         "resolveSessionConfig" => match decode::params(params) {
             Ok(params) => return Command::ResolveConfig(params),
             Err(error) => Err(error),
@@ -185,6 +196,19 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
         _ => Err(RpcError::unknown_method(method)),
     };
     Command::Answer(result)
+}
+
+/// The channel that a client wants to hear, and how much of it its snapshot is to hold.
+fn subscribe(params: Value) -> Result<(String, Extent), RpcError> {
+    let params: SubscribeParams = decode::params(params)?;
+    let extent = match params.view.and_then(|view| view.turns) {
+        None => Extent::All,
+        Some(turns) => match usize::try_from(turns) {
+            Ok(turns) => Extent::Last(turns),
+            Err(_) => return Err(RpcError::params("view.turns cannot be negative")),
+        },
+    };
+    Ok((params.channel, extent))
 }
 
 #[derive(serde::Deserialize)]
@@ -233,11 +257,12 @@ fn create_chat(engine: &Engine, params: Value) -> Result<Value, RpcError> {
     Ok(Value::Null)
 }
 
-fn list_sessions(engine: &Engine, params: Value) -> Result<Value, RpcError> {
+/// A page of the list.
+fn list_sessions(engine: &Engine, params: Value) -> Result<SessionPage, RpcError> {
     let params: ListSessionsParams = decode::params(params)?;
-    let limit = params.limit.and_then(|limit| usize::try_from(limit).ok());
-    let page = engine.list_sessions(limit, params.cursor.as_deref())?;
-    value(&ListSessionsResult { next_cursor: page.next_cursor, items: page.items })
+    let too_small = || RpcError::params("the limit must be at least 1");
+    let limit = params.limit.map(|limit| usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(too_small));
+    Ok(engine.list_sessions(limit.transpose()?, params.cursor.as_deref())?)
 }
 
 /// What can be configured for a session, with defaults filled in.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use ahp_types::commands::FetchTurnsParams;
 use futures::{Stream, StreamExt as _};
-use hostler_engine::Subscriber;
+use hostler_engine::{Extent, Subscriber};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -112,8 +113,7 @@ impl Reader {
         work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
     ) -> bool {
         let Ok(place) = Arc::clone(&self.questions).try_acquire_owned() else {
-            let error = RpcError::new(-32603, "too many questions at a time; wait for some answers first");
-            return self.reply(encode::answer(&id, Err(error))).await;
+            return self.reply(encode::answer(&id, Err(too_many_questions()))).await;
         };
         self.later(id, async move {
             let result = work.await;
@@ -126,7 +126,9 @@ impl Reader {
         let engine = self.context.engine.clone();
         match methods::command(&engine, &self.client_id, method, params) {
             Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
-            Command::Subscribe(channel) => self.subscribe(id, &channel).await,
+            Command::List(page) => self.reply(encode::sessions(&id, &page)).await,
+            Command::Subscribe(channel, extent) => self.subscribe(id, &channel, extent).await,
+            Command::FetchTurns(params) => self.fetch_turns(id, params).await,
             Command::Resource(request) => match self.turns.take(&request) {
                 Ok(turn) => {
                     let (client, large) = (self.client_id.clone(), self.large.clone());
@@ -179,7 +181,28 @@ impl Reader {
         }
     }
 
-    async fn subscribe(&self, id: RequestId, channel: &str) -> bool {
+    /// Loads older turns; the answer follows them through the same queue.
+    async fn fetch_turns(&self, id: RequestId, params: FetchTurnsParams) -> bool {
+        let Ok(place) = Arc::clone(&self.questions).try_acquire_owned() else {
+            return self.reply(encode::answer(&id, Err(too_many_questions()))).await;
+        };
+        let (engine, subscriber) = (self.context.engine.clone(), self.subscriber.clone());
+        let (waiting, replies) = (self.waiting.clone(), self.replies.clone());
+        let token = waiting.add(id);
+        self.context.tasks.spawn(async move {
+            let result = engine.fetch_turns(&params.channel, params.cursor.as_deref(), &subscriber, token).await;
+            drop(place);
+            if let Err(error) = result
+                && let Some(id) = waiting.take(token)
+            {
+                // The client may have left.
+                let _ = replies.send(encode::answer(&id, Err(error.into()))).await;
+            }
+        });
+        true
+    }
+
+    async fn subscribe(&self, id: RequestId, channel: &str, extent: Extent) -> bool {
         let token = self.waiting.add(id);
         // What is not there yet is waited for; what the client says next is not.
         if self.context.engine.may_begin(channel)
@@ -189,7 +212,7 @@ impl Reader {
                 (self.context.engine.clone(), self.subscriber.clone(), channel.to_owned());
             let (waiting, replies) = (self.waiting.clone(), self.replies.clone());
             self.context.tasks.spawn(async move {
-                let result = engine.subscribe_soon(&channel, &subscriber, token).await;
+                let result = engine.subscribe_soon(&channel, extent, &subscriber, token).await;
                 drop(place);
                 if let Err(error) = result
                     && let Some(id) = waiting.take(token)
@@ -200,7 +223,7 @@ impl Reader {
             });
             return true;
         }
-        let result = self.context.engine.subscribe(channel, &self.subscriber, token).await;
+        let result = self.context.engine.subscribe_to(channel, extent, &self.subscriber, token).await;
         match result {
             // The answer is the snapshot, which is in the queue already.
             Ok(()) => true,
@@ -233,4 +256,8 @@ impl Reader {
         let refused = protocol::check(kind, &name, &dispatch).err();
         self.lane.take(dispatch, refused, size).await;
     }
+}
+
+fn too_many_questions() -> RpcError {
+    RpcError::new(-32603, "too many questions at a time; wait for some answers first")
 }

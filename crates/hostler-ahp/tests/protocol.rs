@@ -72,16 +72,9 @@ async fn a_client_of_another_version_is_told_and_hung_up_on() {
 async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
-    for method in [
-        "fetchTurns",
-        "authenticate",
-        "createTerminal",
-        "shutdown",
-        "_vscodeUpgrade",
-        "getNetworkDiagnosticsInfo",
-        "",
-        "ピング",
-    ] {
+    for method in
+        ["authenticate", "createTerminal", "shutdown", "_vscodeUpgrade", "getNetworkDiagnosticsInfo", "", "ピング"]
+    {
         assert_eq!(raw.code(method, json!({"channel": "x"})).await, -32601, "{method}");
     }
     assert_eq!(raw.code("subscribe", json!(7)).await, -32602);
@@ -109,6 +102,9 @@ async fn create_session_refuses_what_it_cannot_do() {
     let list = raw.call("listSessions", json!({})).await.unwrap();
     assert_eq!(list, json!({"items": []}), "provisional sessions are not listed");
     assert_eq!(raw.code("listSessions", json!({"cursor": "!"})).await, -32602);
+    for limit in [0, -1] {
+        assert_eq!(raw.code("listSessions", json!({"limit": limit})).await, -32602);
+    }
     assert_eq!(raw.call("disposeSession", json!({"channel": SESSION})).await, Ok(Value::Null));
     rig.engine.shutdown().await;
 }

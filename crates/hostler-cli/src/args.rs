@@ -99,6 +99,7 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
                        [default: false]
   max-warm             how many agents may be opened like that [default: 2]
   max-queue            how many messages may wait in one chat [default: 100]
+  turns-in-memory      how many ended turns of an open chat stay in memory [default: 50]
   interrupt-grace      seconds that an agent may take to stop before it is ended [default: 2]
   background-on-stop   what becomes of work in the background when a turn is stopped: keep, stop
                        or ask [default: keep]

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use hostler_store::{Published, StoredClient};
 
+use crate::hub::Views;
+
 /// How many of a client's dispatches are remembered in memory; older ones are in the journal.
 const REMEMBERED: usize = 256;
 
@@ -33,6 +35,8 @@ struct Client {
     /// What its surface wants to know when it comes back.
     memo: String,
     dispatches: BTreeMap<i64, Arc<Published>>,
+    /// What its last connection was sent.
+    views: Views,
 }
 
 /// What the journal may hold of a client's dispatches in earlier lives.
@@ -87,6 +91,18 @@ impl Clients {
         client.connections += 1;
         client.seen_ms = now_ms;
         memo.clone_into(&mut client.memo);
+    }
+
+    /// What the client's last connection was sent.
+    pub(crate) fn views(&self, id: &str) -> Views {
+        self.lock().get(id).map(|client| client.views.clone()).unwrap_or_default()
+    }
+
+    /// A connection of the client that is sent things.
+    pub(crate) fn shows(&self, id: &str, views: &Views) {
+        if let Some(client) = self.lock().get_mut(id) {
+            client.views = views.clone();
+        }
     }
 
     /// The client is part of a session.

@@ -25,6 +25,7 @@ use crate::fleet::{Fleet, FleetConfig, FleetStatus};
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::local::COMMAND_PREFIX;
+use crate::paging::Extent;
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::resources::{GrantPolicy, Shelf};
@@ -33,7 +34,7 @@ use crate::root::Root;
 use crate::session::{Dispatch, Session};
 use crate::stopping::BackgroundOnStop;
 use crate::transcript::content_hash;
-use crate::{EngineError, clients, uri};
+use crate::{EngineError, clients, paging, uri};
 
 /// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
 pub const ABSENCE: Duration = Duration::from_secs(30);
@@ -43,6 +44,9 @@ const EARLY: Duration = Duration::from_secs(5);
 
 /// How many messages may wait in one chat, if nobody says otherwise.
 pub const MAX_QUEUE: usize = 100;
+
+/// How many ended turns of an open chat memory holds, if nobody says otherwise.
+pub const TURNS_IN_MEMORY: usize = 50;
 
 /// How many messages' attachments are planned at a time.
 const PLANNING: usize = 2;
@@ -68,6 +72,8 @@ pub struct EngineConfig {
     pub background_on_stop: BackgroundOnStop,
     /// How many messages may wait in one chat.
     pub max_queue: usize,
+    /// How many ended turns of an open chat memory holds; older ones are read when somebody wants them.
+    pub turns_in_memory: usize,
     /// How permissions are treated.
     pub permissions: PermissionConfig,
     /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
@@ -145,6 +151,7 @@ impl Engine {
             interrupt_grace: config.interrupt_grace,
             background_on_stop: config.background_on_stop,
             max_queue: config.max_queue,
+            turns_in_memory: config.turns_in_memory,
             permissions: config.permissions,
             rules_version: watch::Sender::new(rules.page().version),
             rules,
@@ -279,6 +286,21 @@ impl Engine {
     /// # Errors
     /// If there is no such channel.
     pub async fn subscribe(&self, channel: &str, subscriber: &Subscriber, token: u64) -> Result<(), EngineError> {
+        self.subscribe_to(channel, Extent::All, subscriber, token).await
+    }
+
+    /// Subscribes to a channel as [`subscribe`](Self::subscribe) does. If it is a chat, the snapshot has turns to the given
+    /// extent, and the cursor of those before them.
+    ///
+    /// # Errors
+    /// If there is no such channel.
+    pub async fn subscribe_to(
+        &self,
+        channel: &str,
+        extent: Extent,
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
         if channel == uri::ROOT {
             return self.host.subscribe_root(subscriber.clone(), token).await;
         }
@@ -289,21 +311,52 @@ impl Engine {
         let session = uri::session_of(channel).ok_or_else(not_found)?;
         let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
         let (reply, answer) = oneshot::channel();
-        let subscribe = Subscribe { channel: channel.to_owned(), subscriber: subscriber.clone(), token, reply };
+        let subscribe = Subscribe { channel: channel.to_owned(), extent, subscriber: subscriber.clone(), token, reply };
         handle.send(Input::Subscribe(subscribe)).await.map_err(|_| not_found())?;
         answer.await.map_err(|_| not_found())?
     }
 
-    /// Subscribes to a channel as [`subscribe`](Self::subscribe) does. Where a sub-agent's chat is not there yet, it is
+    /// Loads turns of a chat before those that the subscriber was sent: `chat/turnsLoaded` arrives in its queue under
+    /// `token`, and nobody else hears it.
+    ///
+    /// # Errors
+    /// If there is no such chat, the subscriber does not hear it, or the cursor is not the one that it was sent last.
+    pub async fn fetch_turns(
+        &self,
+        chat: &str,
+        cursor: Option<&str>,
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        self.host.fetch_turns(chat, cursor, subscriber, token).await
+    }
+
+    /// Why older turns were not loaded after all: the connection has another view of the chat by now.
+    pub fn stale_view() -> EngineError {
+        paging::stale()
+    }
+
+    /// A connection is the client's from now on: when the client comes back, it is known how far its chats reach back.
+    pub fn shows(&self, client: &str, subscriber: &Subscriber) {
+        self.host.hub.clients.shows(client, subscriber.views());
+    }
+
+    /// Subscribes to a channel as [`subscribe_to`](Self::subscribe_to) does. Where a sub-agent's chat is not there yet, it is
     /// waited for: whoever sees its call may be faster than it is.
     ///
     /// # Errors
     /// If there is no such channel, and none within a few seconds.
-    pub async fn subscribe_soon(&self, channel: &str, subscriber: &Subscriber, token: u64) -> Result<(), EngineError> {
+    pub async fn subscribe_soon(
+        &self,
+        channel: &str,
+        extent: Extent,
+        subscriber: &Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
         let mut begun = self.host.workers_begun.subscribe();
         let mut over = self.host.clock.sleep(EARLY);
         loop {
-            let result = self.subscribe(channel, subscriber, token).await;
+            let result = self.subscribe_to(channel, extent, subscriber, token).await;
             if !matches!(result, Err(EngineError::ChannelNotFound(_))) || !self.may_begin(channel) {
                 return result;
             }

@@ -24,6 +24,7 @@ use crate::complete::Walks;
 use crate::fleet::Fleet;
 use crate::hub::{Delivery, Hub, SnapshotAt, Subscriber};
 use crate::local::{self, Local};
+use crate::paging::{OlderTurns, Shown};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::resources::Shelf;
@@ -51,6 +52,8 @@ pub(crate) struct Host {
     pub(crate) background_on_stop: BackgroundOnStop,
     /// How many messages may wait in one chat.
     pub(crate) max_queue: usize,
+    /// How many ended turns of an open chat memory holds.
+    pub(crate) turns_in_memory: usize,
     pub(crate) permissions: PermissionConfig,
     pub(crate) rules: Arc<RuleBook>,
     /// The version of the rules that sessions have been told of; what waits there is decided anew.
@@ -120,15 +123,46 @@ impl Host {
         subscriber: Subscriber,
         token: u64,
     ) -> Result<(), EngineError> {
-        let host = Arc::clone(self);
+        let subscribed = self.subscribed(resource, state, None, subscriber, token);
+        let marker = Batch::new(None, Durability::Memory).then(subscribed);
+        self.store.sequencer().submit(marker).await?;
+        Ok(())
+    }
+
+    /// The same for a chat, of which the subscriber may want to see a part.
+    pub(crate) async fn deliver_chat(
+        self: &Arc<Self>,
+        resource: Arc<str>,
+        shown: Shown,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> Result<(), EngineError> {
+        let Shown { state, first, older } = shown;
+        let (chat, viewer) = (Arc::clone(&resource), subscriber.clone());
+        let subscribed = self.subscribed(resource, ChannelState::Chat(state), older, subscriber, token);
         let marker = Batch::new(None, Durability::Memory).then(move |from_seq| {
-            let snapshot = SnapshotAt { resource: Arc::clone(&resource), state, from_seq };
-            if subscriber.deliver(Delivery::Snapshot { token, snapshot }) {
-                host.hub.subscribe(&resource, &subscriber);
-            }
+            viewer.turns_begin(&chat, first);
+            subscribed(from_seq);
         });
         self.store.sequencer().submit(marker).await?;
         Ok(())
+    }
+
+    fn subscribed(
+        self: &Arc<Self>,
+        resource: Arc<str>,
+        state: ChannelState,
+        older: Option<OlderTurns>,
+        subscriber: Subscriber,
+        token: u64,
+    ) -> impl FnOnce(u64) + Send + 'static {
+        let host = Arc::clone(self);
+        move |from_seq| {
+            let snapshot = SnapshotAt { resource: Arc::clone(&resource), state, older, from_seq };
+            if subscriber.deliver(Delivery::Snapshot { token, snapshot }) {
+                host.hub.subscribe(&resource, &subscriber);
+            }
+        }
     }
 
     /// Numbers and publishes a refusal; it is never written. Whoever is refused hears it, also on a channel that it does
@@ -196,7 +230,7 @@ impl Host {
             self.shelf.places.put(&session, summary.working_directories.as_deref().unwrap_or_default());
             let interrupted = summary.status & SessionStatus::InProgress.bits() != 0;
             if stored.listed {
-                self.catalogue.put(&session, summary);
+                self.catalogue.put_line(&session, &summary.modified_at, stored.summary.into());
             }
             let mut sessions = self.sessions();
             sessions.dormant.insert(Arc::clone(&session), stored.listed);

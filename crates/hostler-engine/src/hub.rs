@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
+use crate::paging::OlderTurns;
 use crate::state::ChannelState;
 
 /// Names a subscriber within this host's life.
@@ -28,6 +29,17 @@ pub struct Subscriber {
     id: SubscriberId,
     queue: mpsc::Sender<Delivery>,
     overflow: CancellationToken,
+    views: Views,
+}
+
+/// Where the turns begin that a connection was sent, by chat.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Views(Arc<Mutex<HashMap<Arc<str>, usize>>>);
+
+impl Views {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Subscriber {
@@ -36,7 +48,7 @@ impl Subscriber {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (queue, receiver) = mpsc::channel(capacity);
         let id = SubscriberId(NEXT.fetch_add(1, Ordering::Relaxed));
-        (Self { id, queue, overflow: CancellationToken::new() }, receiver)
+        (Self { id, queue, overflow: CancellationToken::new(), views: Views::default() }, receiver)
     }
 
     /// Who this is.
@@ -47,6 +59,26 @@ impl Subscriber {
     /// Fires when the queue was full and the subscriber has been cut off.
     pub fn overflow(&self) -> &CancellationToken {
         &self.overflow
+    }
+
+    /// Where the turns of a chat begin that it was sent; `None` if nobody knows.
+    pub(crate) fn first_turn(&self, chat: &str) -> Option<usize> {
+        self.views.lock().get(chat).copied()
+    }
+
+    /// The turns of a chat that it has begin here. Must run in sequence order.
+    pub(crate) fn turns_begin(&self, chat: &Arc<str>, first: usize) {
+        self.views.lock().insert(Arc::clone(chat), first);
+    }
+
+    /// It takes the place of an earlier connection, whose client has kept what it was sent.
+    pub(crate) fn takes_over(&self, earlier: &Views) {
+        let earlier = earlier.lock().clone();
+        *self.views.lock() = earlier;
+    }
+
+    pub(crate) fn views(&self) -> &Views {
+        &self.views
     }
 
     /// Returns when nobody reads the queue any more.
@@ -84,6 +116,13 @@ pub enum Delivery {
         /// In order; `None` if the past does not reach back that far any more and snapshots are needed.
         missed: Option<Vec<Arc<Published>>>,
     },
+    /// The answer to a wish for older turns of a chat.
+    Turns {
+        /// The caller's name for the request.
+        token: u64,
+        /// The action that loads them, which nobody else hears; `None` if the connection has another view by now.
+        loaded: Option<Arc<Published>>,
+    },
     /// The answer to a subscription: what the channel was at that number. Every later envelope is newer.
     Snapshot {
         /// The caller's name for the request.
@@ -100,6 +139,8 @@ pub struct SnapshotAt {
     pub resource: Arc<str>,
     /// Its state.
     pub state: ChannelState,
+    /// Turns that come before those of the state, if it is a chat of which memory does not hold all.
+    pub older: Option<OlderTurns>,
     /// The last number that the state includes.
     pub from_seq: u64,
 }
@@ -234,6 +275,11 @@ impl Hub {
         });
     }
 
+    /// Whether somebody hears a channel.
+    pub(crate) fn hears(&self, channel: &str, id: SubscriberId) -> bool {
+        self.lock().get(channel).is_some_and(|list| list.iter().any(|known| known.id == id))
+    }
+
     /// Whether anybody hears the channel.
     pub(crate) fn is_heard(&self, channel: &str) -> bool {
         self.lock().contains_key(channel)
@@ -253,9 +299,7 @@ impl Hub {
     /// Hands the newest envelope to a subscriber, unless it hears the channel anyway. Must run in sequence order.
     pub(crate) fn hand(&self, seq: u64, subscriber: &Subscriber) {
         let Some(item) = self.past().items.back().filter(|item| item.seq == seq).cloned() else { return };
-        let hears = |list: &Vec<Subscriber>| list.iter().any(|known| known.id == subscriber.id);
-        let heard = self.lock().get(&item.channel).is_some_and(hears);
-        if !heard {
+        if !self.hears(&item.channel, subscriber.id) {
             subscriber.deliver(Delivery::Envelope(item));
         }
     }

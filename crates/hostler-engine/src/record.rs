@@ -1,6 +1,6 @@
 //! Host records: private facts in the journal.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ahp_types::state::{AnnotationsState, ChatState, SessionState};
@@ -8,6 +8,8 @@ use hostler_driver::{AgentCommand, ResumeToken};
 use hostler_store::{HostRecord, StoreError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::past::Past;
 
 /// One private fact. Records of kinds that this version does not know are skipped on reading.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -62,6 +64,9 @@ pub(crate) struct SessionSnapshot {
     /// The commands that the agent has told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) commands: Vec<AgentCommand>,
+    /// What is known of the turns that are not needed to bring the session back, by chat.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) pasts: BTreeMap<String, Past>,
 }
 
 impl Record {

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use ahp_types::StateAction;
-use ahp_types::state::AnnotationsState;
+use ahp_types::state::{AnnotationsState, ChatState};
 use hostler_rules::RuleSet;
 use hostler_store::{JournalRow, StoredState, StoredTurn};
 
+use crate::past::Kept;
 use crate::record::{Record, SessionSnapshot};
 use crate::session::Session;
 use crate::state::Outcome;
@@ -49,6 +50,7 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         consumed,
         annotations,
         commands,
+        mut pasts,
     } = serde_json::from_str(body)
         .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
         .ok()?;
@@ -63,15 +65,22 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
             Err(error) => tracing::error!(session = &**uri, %error, "a stored turn could not be read"),
         }
     }
+    let mut past = |chat: &ChatState| pasts.remove(&chat.resource).unwrap_or_default();
     let mut session = Session {
         uri: Arc::clone(uri),
         chat_uri: chat.resource.as_str().into(),
         session: Arc::new(session),
-        stored_turns: chat.turns.len(),
+        kept: Kept::restored(past(&chat), &chat),
         chat: Arc::new(chat),
         annotations: restored(annotations),
         commands,
-        workers: workers.into_iter().map(Worker::restored).collect(),
+        workers: workers
+            .into_iter()
+            .map(|chat| {
+                let past = past(&chat);
+                Worker::restored(chat, past)
+            })
+            .collect(),
         created_at,
         conversation,
         token,
@@ -108,7 +117,7 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 delivered: None,
                 injected: None,
                 consumed: VecDeque::new(),
-                stored_turns: 0,
+                kept: Kept::default(),
                 stored: true,
                 listed,
             });

@@ -119,6 +119,7 @@ impl Host {
             return Err(EngineError::ClientUnknown);
         }
         self.leave_others(client, channels).await;
+        subscriber.takes_over(&self.hub.clients.views(client));
         let (mut there, mut missing) = (Vec::new(), Vec::new());
         for channel in channels {
             let list = if self.exists(channel).await { &mut there } else { &mut missing };

@@ -13,12 +13,13 @@ use ahp_types::state::{
 use hostler_attachments::Title;
 use hostler_driver::{AgentCommand, ConversationStart, ResumeToken};
 use hostler_rules::{Effect, Rule, RuleSet, Scope};
-use hostler_store::{SnapshotRow, StoreError, TurnRow};
+use hostler_store::{SnapshotRow, StoreError};
 use url::Url;
 use uuid::Uuid;
 
 use crate::attach::{self, Contents};
 use crate::hub::Subscriber;
+use crate::past::Kept;
 use crate::record::SessionSnapshot;
 use crate::state::{Outcome, Reduce as _, line_change};
 use crate::uri;
@@ -81,8 +82,8 @@ pub(crate) struct Session {
     pub(crate) injected: Option<String>,
     /// Queued messages that have become turns lately: an edit of one of them comes too late.
     pub(crate) consumed: VecDeque<String>,
-    /// How many ended turns the store holds as rows.
-    pub(crate) stored_turns: usize,
+    /// What the store has of the chat's turns.
+    pub(crate) kept: Kept,
     /// Whether the store knows the session.
     pub(crate) stored: bool,
     /// Whether the world knows it.
@@ -149,7 +150,7 @@ impl Session {
             delivered: None,
             injected: None,
             consumed: VecDeque::new(),
-            stored_turns: 0,
+            kept: Kept::default(),
             stored: false,
             listed: false,
         }
@@ -172,8 +173,7 @@ impl Session {
             return Arc::make_mut(&mut self.session).reduce(action);
         }
         let outcome = Arc::make_mut(&mut self.chat).reduce(action);
-        // A turn that is taken up again is stored again when it ends.
-        self.stored_turns = self.stored_turns.min(self.chat.turns.len());
+        self.kept.moved(&self.chat);
         if let StateAction::ChatTurnStarted(ChatTurnStartedAction { queued_message_id: Some(message), .. }) = action {
             self.consumed.push_back(message.clone());
             if self.consumed.len() > MAX_CONSUMED {
@@ -215,10 +215,39 @@ impl Session {
         self.worker(channel).map(|worker| &worker.chat)
     }
 
-    /// Whether a turn of any chat has this id.
+    /// All chats, each with what the store has of its turns.
+    pub(crate) fn chats(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<ChatState>, &Kept)> {
+        let workers = self.workers.iter().map(|worker| (&worker.uri, &worker.chat, &worker.kept));
+        std::iter::once((&self.chat_uri, &self.chat, &self.kept)).chain(workers)
+    }
+
+    /// The chat of a channel, and what the store has of its turns.
+    pub(crate) fn chat_and_past(&self, channel: &str) -> Option<(&Arc<ChatState>, &Kept)> {
+        self.chats().find(|(uri, ..)| ***uri == *channel).map(|(_, chat, kept)| (chat, kept))
+    }
+
+    /// Whether there are turns that are not in memory.
+    pub(crate) fn has_past(&self) -> bool {
+        self.chats().any(|(_, _, kept)| kept.past.turns > 0)
+    }
+
+    /// What was stored up to now is committed.
+    pub(crate) fn rows_are_safe(&mut self) {
+        self.kept.is_safe();
+        self.workers.iter_mut().for_each(|worker| worker.kept.is_safe());
+    }
+
+    /// Lets turns go that the store has, until no chat has more than so many in memory.
+    pub(crate) fn trim(&mut self, window: usize) {
+        self.kept.trim(&self.session, &mut self.chat, window);
+        for worker in &mut self.workers {
+            worker.kept.trim(&self.session, &mut worker.chat, window);
+        }
+    }
+
+    /// Whether a turn of any chat that is in memory has this id.
     pub(crate) fn has_turn(&self, id: &str) -> bool {
-        let mut chats = std::iter::once(&self.chat).chain(self.workers.iter().map(|worker| &worker.chat));
-        chats.any(|chat| {
+        self.chats().any(|(_, chat, _)| {
             chat.turns.iter().any(|turn| turn.id == id) || chat.active_turn.as_ref().is_some_and(|turn| turn.id == id)
         })
     }
@@ -251,25 +280,26 @@ impl Session {
             consumed: self.consumed.clone(),
             annotations: (!self.annotations.annotations.is_empty()).then(|| (*self.annotations).clone()),
             commands: self.commands.clone(),
+            pasts: self
+                .chats()
+                .filter(|(_, _, kept)| kept.past.turns > 0)
+                .map(|(uri, _, kept)| (uri.to_string(), kept.past.clone()))
+                .collect(),
         };
         let body = serde_json::to_string(&snapshot).map_err(encode)?;
-        let mut turns = Vec::new();
-        let own = (&self.chat_uri, &self.chat, self.stored_turns);
-        let workers = self.workers.iter().map(|worker| (&worker.uri, &worker.chat, worker.stored_turns));
-        for (uri, chat, stored) in std::iter::once(own).chain(workers) {
-            for (position, turn) in chat.turns.iter().enumerate().skip(stored) {
-                let body = serde_json::to_string(turn).map_err(encode)?;
-                turns.push(TurnRow { chat: Arc::clone(uri), position, body });
-            }
+        let (mut turns, mut chats) = (Vec::new(), Vec::new());
+        for (uri, chat, kept) in self.chats() {
+            turns.extend(kept.rows(uri, chat).map_err(encode)?);
+            chats.extend(kept.row(uri, chat));
         }
-        Ok(SnapshotRow { body, turns })
+        Ok(SnapshotRow { body, turns, chats })
     }
 
-    /// The store holds every ended turn now.
+    /// The store was given every ended turn now.
     pub(crate) fn turns_are_stored(&mut self) {
-        self.stored_turns = self.chat.turns.len();
+        self.kept.was_given(&self.chat);
         for worker in &mut self.workers {
-            worker.stored_turns = worker.chat.turns.len();
+            worker.kept.was_given(&worker.chat);
         }
     }
 
@@ -324,7 +354,7 @@ impl Session {
 }
 
 /// A chat without its ended turns, which can be many, copied without copying them first.
-fn without_turns(chat: &ChatState) -> ChatState {
+pub(crate) fn without_turns(chat: &ChatState) -> ChatState {
     ChatState {
         resource: chat.resource.clone(),
         title: chat.title.clone(),

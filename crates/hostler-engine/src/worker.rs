@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ahp_types::StateAction;
 use ahp_types::state::{ChatInteractivity, ChatOrigin, ChatState, ChatSummary, SessionStatus};
 
+use crate::past::{Kept, Past};
 use crate::state::{Outcome, Reduce as _};
 
 /// A sub-agent's chat, moved by the reducer alone.
@@ -12,24 +13,24 @@ use crate::state::{Outcome, Reduce as _};
 pub(crate) struct Worker {
     pub(crate) uri: Arc<str>,
     pub(crate) chat: Arc<ChatState>,
-    /// How many of its ended turns the store holds as rows.
-    pub(crate) stored_turns: usize,
+    /// What the store has of its turns.
+    pub(crate) kept: Kept,
 }
 
 impl Worker {
     /// The chat that a session's new line is about.
     pub(crate) fn new(line: &ChatSummary) -> Self {
-        Self::restored(empty_chat(line))
+        Self::restored(empty_chat(line), Past::default())
     }
 
     /// A chat as the store has it.
-    pub(crate) fn restored(chat: ChatState) -> Self {
-        Self { uri: chat.resource.as_str().into(), stored_turns: chat.turns.len(), chat: Arc::new(chat) }
+    pub(crate) fn restored(chat: ChatState, past: Past) -> Self {
+        Self { uri: chat.resource.as_str().into(), kept: Kept::restored(past, &chat), chat: Arc::new(chat) }
     }
 
     pub(crate) fn apply(&mut self, action: &StateAction) -> Outcome {
         let outcome = Arc::make_mut(&mut self.chat).reduce(action);
-        self.stored_turns = self.stored_turns.min(self.chat.turns.len());
+        self.kept.moved(&self.chat);
         outcome
     }
 

@@ -84,7 +84,7 @@ async fn annotations_are_there_from_the_beginning_and_all_five_actions_move_them
     rig.engine.dispatch(wish(&channel, 0, set("c", "more"), None)).await;
     let rig = rig.restart().await;
     assert_eq!(Reader::of(&rig).await.json()["annotations"].as_array().unwrap().len(), 2);
-    let summary = rig.engine.list_sessions(None, None).unwrap().items.remove(0).annotations.unwrap();
+    let summary = rig.engine.list_sessions(None, None).unwrap().summaries().remove(0).annotations.unwrap();
     assert_eq!((summary.resource, summary.annotation_count, summary.entry_count), (channel.clone(), 2, 2));
     rig.engine.dispose_session(SESSION).await.unwrap();
     let (subscriber, _deliveries) = Subscriber::new(10);

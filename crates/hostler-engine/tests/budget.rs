@@ -120,7 +120,7 @@ impl Client {
                 Delivery::Envelope(item) => {
                     apply_action_to_chat(self.chat.as_mut().unwrap(), &item.action);
                 }
-                Delivery::Notice(_) | Delivery::Replay { .. } => {}
+                Delivery::Notice(_) | Delivery::Replay { .. } | Delivery::Turns { .. } => {}
             }
         }
     }
@@ -153,6 +153,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: hostler_engine::BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,
+        turns_in_memory: hostler_engine::TURNS_IN_MEMORY,
         permissions: hostler_engine::PermissionConfig::default(),
         absence: ABSENCE,
         clock: Arc::new(hostler_engine::SystemClock::default()),

@@ -178,7 +178,7 @@ async fn titles_flags_drafts_clients_and_configuration_can_be_changed_and_are_ke
     assert_ne!(session.status & SessionStatus::IsArchived.bits(), 0);
     assert_eq!(session.active_clients.len(), 1);
     assert_eq!(listener.chat.unwrap().draft.unwrap().text, "half a");
-    let item = &rig.engine.list_sessions(None, None).unwrap().items[0];
+    let item = rig.engine.list_sessions(None, None).unwrap().summaries().remove(0);
     assert_eq!(item.title, "Better");
     assert_ne!(item.status & SessionStatus::IsRead.bits(), 0);
     rig.engine.shutdown().await;

@@ -521,7 +521,7 @@ async fn the_list_is_paged_newest_first() {
     loop {
         let page = rig.engine.list_sessions(Some(2), cursor.as_deref()).unwrap();
         assert!(page.items.len() <= 2);
-        seen.extend(page.items.into_iter().map(|item| item.resource));
+        seen.extend(page.summaries().into_iter().map(|item| item.resource));
         cursor = page.next_cursor;
         if cursor.is_none() {
             break;

@@ -21,7 +21,7 @@ use hostler_driver::{
     BackgroundKind, BackgroundTask, DriverEvent, Gate, PartId, PartKind, Prompt, SubAgentEvent, SubAgentId,
     SubAgentOutcome, SubAgentStart, TokenUsage, ToolDisplay, ToolOutcome, TurnOutcome,
 };
-use hostler_engine::{EngineError, Subscriber, default_chat_uri, worker_chat_uri};
+use hostler_engine::{EngineError, Extent, Subscriber, default_chat_uri, worker_chat_uri};
 use hostler_testkit::clock::ManualClock;
 use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::value::RawValue;
@@ -133,7 +133,7 @@ fn call_in_chat(listener: &Listener, id: &str) -> Value {
 /// The chats in the session's line of the list.
 fn listed(rig: &Rig) -> Vec<Value> {
     let page = rig.engine.list_sessions(None, None).unwrap();
-    let chats = page.items.into_iter().next().unwrap().chats.unwrap();
+    let chats = page.summaries().remove(0).chats.unwrap();
     chats.iter().map(|chat| serde_json::to_value(chat).unwrap()).collect()
 }
 
@@ -233,7 +233,7 @@ async fn several_work_side_by_side_and_within_each_other() {
 async fn whoever_subscribes_too_early_waits_for_the_chat() {
     let (rig, mut listener, agent) = Rig::asked().await;
     let (engine, subscriber) = (rig.engine.clone(), listener.subscriber.clone());
-    let waits = tokio::spawn(async move { engine.subscribe_soon(&chat_of(CALL), &subscriber, 9).await });
+    let waits = tokio::spawn(async move { engine.subscribe_soon(&chat_of(CALL), Extent::All, &subscriber, 9).await });
     let_work(&agent, AGENT, CALL).await;
     waits.await.unwrap().unwrap();
     listener.snapshot().await;
@@ -248,7 +248,8 @@ async fn a_chat_that_never_begins_is_not_waited_for_for_ever() {
     let mut rig = Rig::start_with(options).await;
     let (_listener, _agent) = rig.ask().await;
     let (engine, (subscriber, _deliveries)) = (rig.engine.clone(), Subscriber::new(8));
-    let waits = tokio::spawn(async move { engine.subscribe_soon(&chat_of("never"), &subscriber, 9).await });
+    let waits =
+        tokio::spawn(async move { engine.subscribe_soon(&chat_of("never"), Extent::All, &subscriber, 9).await });
     while !waits.is_finished() {
         clock.advance(std::time::Duration::from_secs(1));
         tokio::task::yield_now().await;

@@ -96,6 +96,19 @@ pub struct SnapshotRow {
     pub body: String,
     /// Turns that ended and are not stored yet.
     pub turns: Vec<TurnRow>,
+    /// The chats whose turns are others than they were in the snapshot before.
+    pub chats: Vec<ChatRow>,
+}
+
+/// The turns of a chat at a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatRow {
+    /// The chat.
+    pub uri: Arc<str>,
+    /// The first turn that is needed to bring the session back.
+    pub first: usize,
+    /// How many turns have ended.
+    pub turns: usize,
 }
 
 /// A turn that ended.
@@ -105,6 +118,8 @@ pub struct TurnRow {
     pub chat: Arc<str>,
     /// Its place in the chat, from 0.
     pub position: usize,
+    /// The name by which clients know it.
+    pub id: String,
     /// The turn as JSON.
     pub body: String,
 }
@@ -123,6 +138,9 @@ pub struct StoredClient {
 /// Runs in sequence order, under the sequencer's lock, with the last number that was given out. Must be quick.
 pub(crate) type Then = Box<dyn FnOnce(u64) + Send>;
 
+/// Hears an action that nobody else hears. Runs in sequence order, under the sequencer's lock. Must be quick.
+pub(crate) type Aside = Box<dyn FnOnce(Arc<Published>) + Send>;
+
 /// What one actor wants to happen atomically.
 #[must_use = "a batch does nothing until it is submitted"]
 pub struct Batch {
@@ -137,6 +155,8 @@ pub struct Batch {
     /// A client brings the contents, although none of its actions is here.
     pub(crate) brought: bool,
     pub(crate) audit: Vec<AuditEntry>,
+    /// An action for one listener only.
+    pub(crate) aside: Option<(Entry, Aside)>,
     pub(crate) then: Option<Then>,
     pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
 }
@@ -155,6 +175,7 @@ impl Batch {
             blobs: Vec::new(),
             brought: false,
             audit: Vec::new(),
+            aside: None,
             then: None,
             done: None,
         }
@@ -216,6 +237,13 @@ impl Batch {
     /// Adds decisions to the session's audit log. Ignored for batches of no session.
     pub fn audit(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
         self.audit.extend(entries);
+        self
+    }
+
+    /// Adds an action that one listener hears and nobody else: it is numbered after the others, handed over in the order
+    /// of numbers, and neither published nor written.
+    pub fn aside(mut self, entry: Entry, hear: impl FnOnce(Arc<Published>) + Send + 'static) -> Self {
+        self.aside = Some((entry, Box::new(hear)));
         self
     }
 

@@ -97,6 +97,22 @@ const MIGRATIONS: &[M<'static>] = &[
          INSERT INTO blob_bytes SELECT 1, COALESCE(SUM(length(body)), 0) FROM blobs;
          CREATE INDEX turns_of_session ON turns (session);",
     ),
+    M::up(
+        "-- The name by which clients know a turn: it is used once in a session.
+         ALTER TABLE turns ADD COLUMN id TEXT NOT NULL DEFAULT '';
+         UPDATE turns SET id = COALESCE(json_extract(body, '$.id'), '') WHERE json_valid(body);
+         CREATE INDEX turns_by_id ON turns (session, id);
+
+         -- How many turns of a chat there are, and which of them are needed to bring its session back.
+         CREATE TABLE chats (
+             uri TEXT PRIMARY KEY,
+             session TEXT NOT NULL,
+             first INTEGER NOT NULL,
+             turns INTEGER NOT NULL
+         ) WITHOUT ROWID;
+         CREATE INDEX chats_of_session ON chats (session);
+         INSERT INTO chats SELECT chat, session, 0, MAX(position) + 1 FROM turns GROUP BY chat;",
+    ),
 ];
 
 /// Opens the file for the writer, creating or migrating it.
@@ -165,6 +181,23 @@ mod tests {
         drop(old);
         let db = open_writer(dir.path(), false).unwrap();
         assert_eq!(crate::blob::total(&db).unwrap(), 4);
+    }
+
+    #[test]
+    fn turns_that_were_there_before_they_had_names_are_found_by_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        Migrations::from_slice(MIGRATIONS).to_version(&mut old, MIGRATIONS.len() - 1).unwrap();
+        let rows = r#"INSERT INTO turns VALUES
+            ('c', 0, 's', '{"id":"t1"}'), ('c', 1, 's', 'not JSON'), ('d', 0, 's', '{"id":"t3"}')"#;
+        old.execute(rows, []).unwrap();
+        drop(old);
+        let db = open_writer(dir.path(), false).unwrap();
+        assert_eq!(crate::turns::place(&db, "s", "t1").unwrap(), Some(("c".to_owned(), 0)));
+        assert_eq!(crate::turns::place(&db, "s", "t2").unwrap(), None);
+        let stored = crate::reader::session(&db, "s").unwrap();
+        let bodies: Vec<_> = stored.turns.iter().map(|turn| (&*turn.chat, &*turn.body)).collect();
+        assert_eq!(bodies, [("c", r#"{"id":"t1"}"#), ("c", "not JSON"), ("d", r#"{"id":"t3"}"#)]);
     }
 
     #[test]

@@ -22,16 +22,19 @@ mod rows;
 mod sequencer;
 mod store;
 mod sweep;
+mod turns;
 mod writer;
 
 pub use audit::{AuditEntry, AuditRow};
 pub use batch::{
-    Batch, CatalogueChange, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, StoredClient, TurnRow,
+    Batch, CatalogueChange, ChatRow, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, StoredClient,
+    TurnRow,
 };
 pub use blob::Blob;
 pub use error::StoreError;
 pub use quota::BlobOptions;
-pub use reader::{JournalRow, StoredSession, StoredState, StoredTurn};
+pub use reader::{JournalRow, StoredSession, StoredState};
 pub use retention::Retention;
 pub use sequencer::Sequencer;
 pub use store::{Life, Store, StoreOptions};
+pub use turns::{Page, StoredTurn};

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::StoreError;
 use crate::batch::StoredClient;
+use crate::turns::{self, StoredTurn};
 
 /// A session's row in the catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,19 +55,10 @@ pub(crate) fn sessions(db: &Connection) -> Result<Vec<StoredSession>, StoreError
 pub struct StoredState {
     /// The last snapshot's JSON.
     pub snapshot: Option<String>,
-    /// The ended turns that the snapshot leaves out, in the order of each chat.
+    /// The ended turns that the snapshot leaves out, in the order of each chat, from the first one that is needed.
     pub turns: Vec<StoredTurn>,
     /// The journal after the snapshot; all of it, if there is none.
     pub rows: Vec<JournalRow>,
-}
-
-/// A turn that has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredTurn {
-    /// Its chat.
-    pub chat: String,
-    /// The turn as JSON.
-    pub body: String,
 }
 
 const COLUMNS: &str = "SELECT j.seq, c.uri, j.kind, j.body, j.client, j.client_seq
@@ -80,10 +72,7 @@ pub(crate) fn session(db: &Connection, session: &str) -> Result<StoredState, Sto
         .query_row(params![session], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let after = snapshot.as_ref().map_or(0, |(seq, _)| *seq);
-    let turns = tx
-        .prepare_cached("SELECT chat, body FROM turns WHERE session = ?1 ORDER BY chat, position")?
-        .query_map(params![session], |row| Ok(StoredTurn { chat: row.get(0)?, body: row.get(1)? }))?
-        .collect::<Result<_, _>>()?;
+    let turns = turns::needed(&tx, session)?;
     let rows = tx
         .prepare_cached(&format!("{COLUMNS} WHERE c.session = ?1 AND j.seq > ?2 ORDER BY j.seq"))?
         .query_map(params![session, after], row)?

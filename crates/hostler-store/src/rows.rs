@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::{Transaction, params};
 
 use crate::batch::{CatalogueChange, Entry, HostRecord, SnapshotRow, StoredClient};
-use crate::{AuditEntry, Blob, StoreError, audit, blob};
+use crate::{AuditEntry, Blob, StoreError, audit, blob, turns};
 
 /// One thing to write.
 pub(crate) enum Row {
@@ -87,6 +87,7 @@ impl Row {
                     "DELETE FROM sessions WHERE uri = ?1",
                     "DELETE FROM snapshots WHERE session = ?1",
                     "DELETE FROM turns WHERE session = ?1",
+                    "DELETE FROM chats WHERE session = ?1",
                     "DELETE FROM audit WHERE session = ?1",
                 ] {
                     tx.execute(table, params![&**session])?;
@@ -109,9 +110,11 @@ impl Row {
 }
 
 fn snapshot(tx: &Transaction<'_>, session: &Arc<str>, seq: u64, row: &SnapshotRow) -> Result<(), StoreError> {
+    for chat in &row.chats {
+        turns::chat(tx, session, chat)?;
+    }
     for turn in &row.turns {
-        tx.prepare_cached("INSERT OR REPLACE INTO turns (chat, position, session, body) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![&*turn.chat, as_sql(turn.position as u64), &**session, turn.body])?;
+        turns::write(tx, session, turn)?;
     }
     tx.prepare_cached(
         "INSERT INTO snapshots (session, seq, body) VALUES (?1, ?2, ?3)

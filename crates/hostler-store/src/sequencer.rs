@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::batch::{Batch, Durability, Published, Publisher};
+use crate::batch::{Aside, Batch, Durability, Published, Publisher, Then};
 use crate::rows::Row;
 use crate::store::{Life, StoreOptions};
 use crate::sweep::Order;
@@ -203,7 +203,7 @@ impl Sequencer {
         let written = batch.durability == Durability::Memory;
         let wake = inner.unsaved_since.is_none() && !written;
         let numbered = number(&mut inner.seq, batch);
-        publish(&*self.shared.publisher, numbered.items, numbered.then, numbered.done, inner.seq);
+        publish(&*self.shared.publisher, numbered.said, inner.seq);
         if written {
             self.shared.room.add_permits(1);
         } else {
@@ -223,12 +223,26 @@ impl Sequencer {
 /// A batch whose numbers are fixed.
 pub(crate) struct Numbered {
     pub(crate) rows: Vec<Row>,
-    pub(crate) items: Vec<Arc<Published>>,
-    pub(crate) then: Option<crate::batch::Then>,
-    pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
+    pub(crate) said: Said,
     pub(crate) durability: Durability,
     /// Whether a client brings contents with it.
     pub(crate) brought: bool,
+}
+
+/// What is heard of a batch.
+pub(crate) struct Said {
+    pub(crate) items: Vec<Arc<Published>>,
+    pub(crate) aside: Option<(Arc<Published>, Aside)>,
+    pub(crate) then: Option<Then>,
+    pub(crate) done: Option<oneshot::Sender<Result<u64, StoreError>>>,
+}
+
+impl Said {
+    /// The last number of the batch; the one before it, if it has none.
+    pub(crate) fn last(&self, before: u64) -> u64 {
+        let aside = self.aside.as_ref().map(|(item, _)| item);
+        aside.or(self.items.last()).map_or(before, |item| item.seq)
+    }
 }
 
 /// Gives a batch its numbers: records first, then actions, so that a replay knows the facts before their effects.
@@ -250,6 +264,10 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
         }
         items.push(Arc::new(Published::new(*seq, entry)));
     }
+    let aside = batch.aside.map(|(entry, hear)| {
+        *seq += 1;
+        (Arc::new(Published::new(*seq, entry)), hear)
+    });
     if keep {
         if let Some(session) = &batch.session {
             let blob = |blob| Row::Blob { session: Arc::clone(session), seq: *seq, blob };
@@ -260,24 +278,22 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
         rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
         rows.extend(batch.client.map(Row::Client));
     }
-    Numbered { rows, items, then: batch.then, done: batch.done, durability: batch.durability, brought }
+    let said = Said { items, aside, then: batch.then, done: batch.done };
+    Numbered { rows, said, durability: batch.durability, brought }
 }
 
-pub(crate) fn publish(
-    publisher: &dyn Publisher,
-    items: Vec<Arc<Published>>,
-    then: Option<crate::batch::Then>,
-    done: Option<oneshot::Sender<Result<u64, StoreError>>>,
-    seq: u64,
-) {
-    let last = items.last().map_or(seq, |item| item.seq);
-    for item in &items {
+pub(crate) fn publish(publisher: &dyn Publisher, said: Said, seq: u64) {
+    let last = said.last(seq);
+    for item in &said.items {
         publisher.publish(item);
     }
-    if let Some(then) = then {
+    if let Some((item, hear)) = said.aside {
+        hear(item);
+    }
+    if let Some(then) = said.then {
         then(last);
     }
-    if let Some(done) = done {
+    if let Some(done) = said.done {
         // The caller may have given up waiting; the batch stands all the same.
         let _ = done.send(Ok(last));
     }
@@ -285,7 +301,7 @@ pub(crate) fn publish(
 
 impl Batch {
     fn numbers(&self) -> u64 {
-        (self.entries.len() + self.records.len()) as u64
+        (self.entries.len() + self.records.len() + usize::from(self.aside.is_some())) as u64
     }
 
     /// How many bytes of contents a client brings with it. What agents put out does not count.

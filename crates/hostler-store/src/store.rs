@@ -1,5 +1,6 @@
 //! The opened store: the way in for writers, and the readers beside it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,6 +8,7 @@ use crate::batch::{Publisher, StoredClient};
 use crate::reader::{self, JournalRow, StoredSession, StoredState};
 use crate::retention::Retention;
 use crate::sequencer::Sequencer;
+use crate::turns::{self, Page, StoredTurn};
 use crate::{AuditRow, Blob, BlobOptions, StoreError, audit, blob, database};
 
 /// Where the store lives.
@@ -81,6 +83,24 @@ impl Store {
     pub async fn session(&self, session: &str) -> Result<StoredState, StoreError> {
         let session = session.to_owned();
         self.read(move |db| reader::session(db, &session)).await
+    }
+
+    /// Turns of a chat between two places, in their order: as many as the page allows.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn turns(&self, chat: &str, between: Range<usize>, page: Page) -> Result<Vec<StoredTurn>, StoreError> {
+        let chat = chat.to_owned();
+        self.read(move |db| turns::page(db, &chat, between, page)).await
+    }
+
+    /// The chat of a session that has a turn of this name, and the turn's place in it.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn turn(&self, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
+        let (session, id) = (session.to_owned(), id.to_owned());
+        self.read(move |db| turns::place(db, &session, &id)).await
     }
 
     /// The actions on some channels with numbers above `after` and up to `until`, in order.

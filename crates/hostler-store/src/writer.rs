@@ -185,8 +185,8 @@ fn finish(shared: &Shared, work: Work, refused: Vec<Numbered>, result: Result<()
             let count = work.batches.len();
             let mut seq = work.before;
             for batch in work.batches {
-                seq = batch.items.last().map_or(seq, |item| item.seq);
-                publish(&*shared.publisher, batch.items, batch.then, batch.done, seq);
+                seq = batch.said.last(seq);
+                publish(&*shared.publisher, batch.said, seq);
             }
             shared.room.add_permits(count + work.saved_batches);
         }
@@ -211,7 +211,7 @@ fn refuse(shared: &Shared, inner: &mut Inner, batches: Vec<Numbered>, error: &St
     for batch in batches {
         if batch.durability == Durability::Durable {
             shared.room.add_permits(1);
-            match batch.done {
+            match batch.said.done {
                 Some(done) => drop(done.send(Err(error.clone()))),
                 None => tracing::error!(%error, "a durable batch that nobody waits for is lost"),
             }
@@ -225,7 +225,7 @@ fn refuse(shared: &Shared, inner: &mut Inner, batches: Vec<Numbered>, error: &St
         } else {
             shared.room.add_permits(1);
         }
-        publish(&*shared.publisher, renumbered.items, renumbered.then, renumbered.done, inner.seq);
+        publish(&*shared.publisher, renumbered.said, inner.seq);
     }
 }
 
@@ -242,7 +242,8 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
             Row::Catalogue(_) | Row::Client(_) | Row::Audit { .. } => {}
         }
     }
-    batch.items = batch
+    batch.said.items = batch
+        .said
         .items
         .into_iter()
         .map(|item| {
@@ -253,6 +254,10 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
             Arc::new(item.with_seq(fresh))
         })
         .collect();
+    batch.said.aside = batch.said.aside.map(|(item, hear)| {
+        *seq += 1;
+        (Arc::new(item.with_seq(*seq)), hear)
+    });
     batch
 }
 

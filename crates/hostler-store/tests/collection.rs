@@ -66,7 +66,7 @@ async fn commit(store: &Store, batch: Batch) {
 
 /// Writes a session down as a state that names only this.
 async fn snapshot(store: &Store, session: &str, body: String) {
-    commit(store, batch(session).snapshot(SnapshotRow { body, turns: Vec::new() })).await;
+    commit(store, batch(session).snapshot(SnapshotRow { body, turns: Vec::new(), chats: Vec::new() })).await;
 }
 
 async fn is_there(store: &Store, blob: &Blob) -> bool {
@@ -87,11 +87,11 @@ async fn contents_stay_while_a_row_names_them_and_go_with_the_last_one() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path(), EAGER);
     let [turn, state, row, record, taken_back] = ["turn", "state", "row", "record", "taken back"].map(blob);
-    let turns = vec![TurnRow { chat: "chat".into(), position: 0, body: uri(&turn) }];
+    let turns = vec![TurnRow { chat: "chat".into(), position: 0, id: "t".to_owned(), body: uri(&turn) }];
     commit(&store, naming(ONE, &turn)).await;
     commit(&store, naming(ONE, &state)).await;
     commit(&store, naming(ONE, &taken_back)).await;
-    commit(&store, batch(ONE).snapshot(SnapshotRow { body: uri(&state), turns })).await;
+    commit(&store, batch(ONE).snapshot(SnapshotRow { body: uri(&state), turns, chats: Vec::new() })).await;
     commit(&store, naming(ONE, &row)).await;
     let json = format!("{:?}", uri(&record));
     commit(&store, batch(ONE).record(HostRecord { channel: ONE.into(), json }).blobs([record.clone()])).await;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ahp_types::actions::{SessionTitleChangedAction, StateAction};
 use hostler_store::{
-    Batch, Durability, Entry, JournalRow, Published, Publisher, Retention, SnapshotRow, Store, StoreOptions,
+    Batch, ChatRow, Durability, Entry, JournalRow, Published, Publisher, Retention, SnapshotRow, Store, StoreOptions,
     StoredClient, StoredState, TurnRow,
 };
 
@@ -37,8 +37,9 @@ async fn title(store: &Store, session: &str, text: &str) -> u64 {
 
 /// Writes a session down as it is.
 async fn snapshot(store: &Store, session: &str, body: &str) {
-    let turns = vec![TurnRow { chat: session.into(), position: 0, body: "a turn".to_owned() }];
-    let row = SnapshotRow { body: body.to_owned(), turns };
+    let turns = vec![TurnRow { chat: session.into(), position: 0, id: "t".to_owned(), body: "a turn".to_owned() }];
+    let chats = vec![ChatRow { uri: session.into(), first: 0, turns: 1 }];
+    let row = SnapshotRow { body: body.to_owned(), turns, chats };
     store.sequencer().commit(Batch::new(Some(session.into()), Durability::Durable).snapshot(row)).await.unwrap();
 }
 

@@ -16,7 +16,7 @@ use hostler_cli::{
 use hostler_driver::Installer;
 use hostler_engine::{
     ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, GrantPolicy,
-    MAX_QUEUE, PermissionConfig, StoreOptions, SystemClock, Unattended,
+    MAX_QUEUE, PermissionConfig, StoreOptions, SystemClock, TURNS_IN_MEMORY, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -100,6 +100,7 @@ async fn launch(
             hostler_cli::BackgroundOnStop::Ask => BackgroundOnStop::Ask,
         },
         max_queue: options.fleet.max_queue.unwrap_or(MAX_QUEUE),
+        turns_in_memory: options.fleet.turns_in_memory.unwrap_or(TURNS_IN_MEMORY),
         permissions: permissions(&options),
         absence: options.fleet.absence.unwrap_or(ABSENCE),
         clock: Arc::new(SystemClock::default()),

@@ -146,7 +146,7 @@ actions! {
     ChatQueuedMessagesReordered "chat/queuedMessagesReordered" [Chat] Client (0, 4, 0) Offered, "a message is queued";
     ChatDraftChanged "chat/draftChanged" [Chat] Client (0, 5, 0) Offered, "";
     ChatTruncated "chat/truncated" [Chat] Client (0, 4, 0) Lacks("truncation of a chat"), "";
-    ChatTurnsLoaded "chat/turnsLoaded" [Chat] Host (0, 5, 1) Lacks("turns by the page: snapshots hold all of them"), "";
+    ChatTurnsLoaded "chat/turnsLoaded" [Chat] Host (0, 5, 1) Offered, "";
     ChatActivityChanged "chat/activityChanged" [Chat] Host (0, 5, 0) Offered, "";
     ChatIsReadChanged "chat/isReadChanged" [Chat] Client (0, 9, 0) Offered, "";
     ChatIsArchivedChanged "chat/isArchivedChanged" [Chat] Client (0, 9, 0) Offered, "";

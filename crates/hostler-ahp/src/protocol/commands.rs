@@ -60,14 +60,14 @@ commands! {
     "initialize" "root" "protocolVersions, clientId, clientInfo?, initialSubscriptions?" => "protocolVersion, serverSeq, snapshots, serverInfo, defaultDirectory, completionTriggerCharacters, terminalCommandPrefix?" [-32005] Offered;
     "reconnect" "root" "clientId, lastSeenServerSeq, subscriptions" => "replay or snapshots" [-32008] Offered;
     "ping" "root" "" => "null" [] Offered;
-    "subscribe" "any" "delivery?, view?" => "snapshot" [-32001] Offered;
+    "subscribe" "any" "delivery?, view?" => "snapshot" [-32001, -32602] Offered;
     "listSessions" "root" "limit?, cursor?" => "items, nextCursor?" [-32602] Offered;
     "createSession" "the new session" "provider?, workingDirectories?, config?, activeClient?" => "null" [-32002, -32003, -32602] Offered;
     "disposeSession" "session" "" => "null" [-32001] Offered;
     "createChat" "session" "chat: the default chat" => "null" [-32001, -32602] Offered;
     "disposeChat" "chat" "" => "" [-32602] CHATS, INVALID_PARAMS;
     "moveChat" "chat" "destination" => "" [-32602] CHATS, INVALID_PARAMS;
-    "fetchTurns" "chat" "cursor?" => "" [-32601] Lacks("turns by the page: snapshots hold all of them");
+    "fetchTurns" "chat" "cursor?" => "{}, after `chat/turnsLoaded` for the asking connection only" [-32001, -32602] Offered;
     "completions" "chat" "kind, text, offset" => "items" [-32001, -32602] Offered;
     "resolveSessionConfig" "root" "provider?, workingDirectory?, config?" => "schema, values" [-32002, -32602] Offered;
     "sessionConfigCompletions" "root" "provider?, workingDirectory?, config?, property, query?" => "items" [-32002] Offered;

@@ -60,6 +60,30 @@ impl Encoding {
         frame.extend_from_slice(text);
         frame.into()
     }
+
+    /// Room for a header, behind which a text can be written.
+    pub(crate) fn room() -> Vec<u8> {
+        vec![0; HEADER]
+    }
+
+    /// The frame of a text that was written behind a header's [room](Self::room): a long one is not copied.
+    pub(crate) fn frame_in_room(self, mut room: Vec<u8>) -> Bytes {
+        let text = room.get(HEADER..).unwrap_or_default();
+        if self.for_length(text.len()) == Self::Deflated
+            && let Some(frame) = deflated(text)
+        {
+            return frame;
+        }
+        let mut header = Vec::with_capacity(HEADER);
+        put_header(&mut header, FIN | TEXT, text.len());
+        let start = HEADER - header.len();
+        if let Some(place) = room.get_mut(start..HEADER) {
+            place.copy_from_slice(&header);
+        }
+        let mut frame = Bytes::from(room);
+        frame.advance(start.min(frame.len()));
+        frame
+    }
 }
 
 /// The text of a plain frame, for connections without a socket.
@@ -153,6 +177,18 @@ mod tests {
             assert_eq!(text(frame), message);
         }
         assert!(text(Bytes::new()).is_empty());
+    }
+
+    #[test]
+    fn a_text_in_room_becomes_the_same_frame() {
+        for length in [0, 125, 126, 1024, 65_535, 65_536, 70_000] {
+            for encoding in [Encoding::Plain, Encoding::Deflated] {
+                let message = vec![b'x'; length];
+                let mut room = Encoding::room();
+                room.extend_from_slice(&message);
+                assert_eq!(encoding.frame_in_room(room), encoding.frame(&message), "{length}");
+            }
+        }
     }
 
     #[test]

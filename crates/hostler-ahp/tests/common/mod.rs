@@ -70,6 +70,8 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         interrupt_grace: Duration::from_secs(2),
         background_on_stop: BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,
+        // The fewest, so that every test meets turns that are not in memory.
+        turns_in_memory: 1,
         permissions: PermissionConfig::default(),
         absence: ABSENCE,
         clock: Arc::new(hostler_engine::SystemClock::default()),

@@ -145,6 +145,8 @@ pub struct FleetOptions {
     pub max_warm: Option<usize>,
     /// How many messages may wait in one chat.
     pub max_queue: Option<usize>,
+    /// How many ended turns of an open chat memory holds.
+    pub turns_in_memory: Option<usize>,
     /// Whether agents are opened ahead, when a client looks at a session.
     pub warm: bool,
 }

@@ -134,6 +134,7 @@ pub(crate) enum Key {
     MaxWarm,
     Warm,
     MaxQueue,
+    TurnsInMemory,
     Durability,
     ExitOnStdinEof,
     ProxyListen,
@@ -188,7 +189,7 @@ const COUNT: &str = "a whole number";
 const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
 
 /// All settings. What stands before a dot is the table that the configuration file has them in.
-pub(crate) const TABLE: [(Key, &str, Kind); 47] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 48] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -210,6 +211,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 47] = [
     (Key::MaxWarm, "max-warm", Kind::Count),
     (Key::Warm, "warm", Kind::Switch),
     (Key::MaxQueue, "max-queue", Kind::Count),
+    (Key::TurnsInMemory, "turns-in-memory", Kind::Count),
     (Key::Durability, "durability", Kind::Text),
     (Key::ExitOnStdinEof, "exit-on-stdin-eof", Kind::Switch),
     (Key::ProxyListen, "proxy-listen", Kind::Text),
@@ -239,7 +241,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 47] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 38] = [
+const NEEDS_RESTART: [Key; 39] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -258,6 +260,7 @@ const NEEDS_RESTART: [Key; 38] = [
     Key::MaxWarm,
     Key::Warm,
     Key::MaxQueue,
+    Key::TurnsInMemory,
     Key::Durability,
     Key::AllowBypass,
     Key::NoCommands,

@@ -171,6 +171,7 @@ impl Layers {
             max_warm: self.text(Key::MaxWarm, parse_count)?,
             warm: self.switch(Key::Warm),
             max_queue: self.text(Key::MaxQueue, parse_above_zero)?,
+            turns_in_memory: self.text(Key::TurnsInMemory, parse_above_zero)?,
         };
         if fleet.idle_max.zip(fleet.idle).is_some_and(|(most, idle)| most < idle) {
             let expected = format!("at least as long as {}", origin(Key::Idle));

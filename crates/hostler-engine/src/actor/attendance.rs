@@ -7,6 +7,7 @@ use ahp_types::actions::SessionActiveClientRemovedAction;
 
 use super::{Actor, Input, Subscribe};
 use crate::EngineError;
+use crate::attach::View;
 use crate::state::ChannelState;
 
 impl Actor {
@@ -50,20 +51,36 @@ impl Actor {
         }
     }
 
+    /// The session and one of its chats, as they are now.
+    pub(super) fn view(&self, channel: &str) -> Option<View> {
+        let (chat, kept) = self.session.chat_and_past(channel)?;
+        Some(View {
+            session: Arc::clone(&self.session.session),
+            chat: Arc::clone(chat),
+            past: kept.past.clone(),
+            annotations: Arc::clone(&self.session.annotations),
+        })
+    }
+
     /// Takes the snapshot and the subscription at one number.
     pub(super) async fn subscribe(&mut self, subscribe: Subscribe) {
-        let Subscribe { channel, subscriber, token, reply } = subscribe;
-        let (resource, state) = if channel == *self.session.uri {
-            (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
-        } else if let Some(chat) = self.session.chat_on(&channel) {
-            (channel.as_str().into(), ChannelState::Chat(Arc::clone(chat)))
-        } else if self.session.is_annotations(&channel) {
-            (channel.as_str().into(), ChannelState::Annotations(Arc::clone(&self.session.annotations)))
+        let Subscribe { channel, extent, subscriber, token, reply } = subscribe;
+        let result = if let Some((chat, kept)) = self.session.chat_and_past(&channel) {
+            match self.host.shown(chat, &kept.past, extent, &subscriber).await {
+                Ok(shown) => self.host.deliver_chat(channel.as_str().into(), shown, subscriber, token).await,
+                Err(error) => Err(error),
+            }
         } else {
-            let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
-            return;
+            let (resource, state) = if channel == *self.session.uri {
+                (Arc::clone(&self.session.uri), ChannelState::Session(Arc::clone(&self.session.session)))
+            } else if self.session.is_annotations(&channel) {
+                (channel.as_str().into(), ChannelState::Annotations(Arc::clone(&self.session.annotations)))
+            } else {
+                let _ = reply.send(Err(EngineError::ChannelNotFound(channel)));
+                return;
+            };
+            self.host.deliver_snapshot(resource, state, subscriber, token).await
         };
-        let result = self.host.deliver_snapshot(resource, state, subscriber, token).await;
         let shown = result.is_ok();
         let _ = reply.send(result);
         if shown {

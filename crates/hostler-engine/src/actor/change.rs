@@ -123,10 +123,13 @@ impl Actor {
         }
         self.host.store.sequencer().commit(batch).await?;
         self.session.stored |= opens;
+        // What was streamed before it is committed with it at the latest.
+        self.session.rows_are_safe();
         for (home, action, _) in &entries {
             let channel = self.channel(home);
             self.session.apply(&channel, action);
         }
+        self.session.trim(self.host.turns_in_memory);
         Ok(())
     }
 

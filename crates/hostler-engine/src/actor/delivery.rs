@@ -25,7 +25,8 @@ impl Actor {
         if !has_blocks(message) {
             return self.write_prompt(Prompt::new(message.text.clone()));
         }
-        let fits = still_fits(message, history(&self.session.session, &self.session.chat), &self.host.attachments);
+        let carried = history(&self.session.session, &self.session.chat, &self.session.kept.past);
+        let fits = still_fits(message, carried, &self.host.attachments);
         let (blocks, text) = (blocks_of(message), message.text.clone());
         let (host, attempt) = (Arc::clone(&self.host), self.agent.attempt);
         self.unsent = true;

@@ -215,7 +215,7 @@ impl Actor {
     }
 
     async fn turn_started(&mut self, dispatch: &Dispatch, mut action: ChatTurnStartedAction) -> Result<(), Refusal> {
-        self.check_start(dispatch, &action)?;
+        self.check_start(dispatch, &action).await?;
         // A start time that no end can be counted from would make the turn impossible to end.
         if !is_start(&action.started_at) {
             action.started_at = self.host.clock.now_text();
@@ -231,11 +231,11 @@ impl Actor {
         Ok(())
     }
 
-    fn check_start(&self, dispatch: &Dispatch, action: &ChatTurnStartedAction) -> Result<(), Refusal> {
+    async fn check_start(&self, dispatch: &Dispatch, action: &ChatTurnStartedAction) -> Result<(), Refusal> {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept() {
             return Err("a turn is running; queue the message or wait for the turn's end".to_owned());
         }
-        if action.turn_id.is_empty() || self.session.has_turn(&action.turn_id) {
+        if action.turn_id.is_empty() || self.is_used(&action.turn_id).await? {
             return Err("the turn's id is empty or was used before".to_owned());
         }
         check_message(&action.message, dispatch)?;
@@ -246,6 +246,15 @@ impl Actor {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a turn of the session has this id, in memory or not.
+    async fn is_used(&self, turn: &str) -> Result<bool, Refusal> {
+        if self.session.has_turn(turn) || !self.session.has_past() {
+            return Ok(self.session.has_turn(turn));
+        }
+        let found = self.host.store.turn(&self.session.uri, turn).await;
+        found.map(|found| found.is_some()).map_err(|error| error.to_string())
     }
 
     async fn turn_cancelled(
@@ -282,6 +291,7 @@ impl Actor {
             self.flush(&mut crate::transcript::activity(None).into()).await;
         }
         self.project().await;
+        self.save_snapshot().await;
         self.drive(TurnInput::Cancelled(turn)).await;
         self.stopped_beside().await;
         let queue = self.queue_now(false);

@@ -14,10 +14,9 @@ impl Actor {
             return None;
         }
         let directories = self.session.session.working_directories.iter().flatten();
-        let own = (&self.session.chat_uri, &self.session.chat);
-        let workers = self.session.workers.iter().map(|worker| (&worker.uri, &worker.chat));
-        let others = std::iter::once(own).chain(workers).filter(|(uri, chat)| {
-            ***uri != *channel && chat.turns.iter().any(|turn| turn.state == TurnState::Complete)
+        let others = self.session.chats().filter(|(uri, chat, kept)| {
+            let completed = || chat.turns.iter().any(|turn| turn.state == TurnState::Complete);
+            ***uri != *channel && (kept.past.completed || completed())
         });
         let title = |title: &str| match title.trim() {
             "" => self.session.session.title.clone(),
@@ -27,7 +26,7 @@ impl Actor {
         let line = |title: String| title.split_whitespace().collect::<Vec<_>>().join(" ");
         Some(Known {
             directories: directories.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok()).collect(),
-            chats: others.map(|(uri, chat)| (uri.to_string(), line(title(&chat.title)))).collect(),
+            chats: others.map(|(uri, chat, _)| (uri.to_string(), line(title(&chat.title)))).collect(),
             commands: local::commands().chain(self.session.commands.iter().cloned()).collect(),
         })
     }

@@ -59,6 +59,7 @@ use crate::desk::Desk;
 use crate::gate::{Places, SessionGate};
 use crate::host::Host;
 use crate::hub::{NoticeKind, Subscriber};
+use crate::paging::Extent;
 use crate::session::{Dispatch, Session};
 use crate::transcript::{Failure, Transcript};
 use crate::turn::{End, Input as TurnInput, TurnMachine, TurnPhase};
@@ -129,6 +130,7 @@ pub(crate) enum Input {
 /// A subscription on its way through the actor.
 pub(crate) struct Subscribe {
     pub(crate) channel: String,
+    pub(crate) extent: Extent,
     pub(crate) subscriber: Subscriber,
     pub(crate) token: u64,
     pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
@@ -256,7 +258,10 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
 
 async fn load(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
     let stored = host.store.session(uri).await?;
-    restore::session(uri, listed, stored).ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))
+    let session = restore::session(uri, listed, stored);
+    let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
+    session.trim(host.turns_in_memory);
+    Ok(session)
 }
 
 /// A session that cannot be loaded answers everything with the reason.
@@ -338,9 +343,7 @@ impl Actor {
                 let _ = reply.send(chat || channel == *self.session.uri || self.session.is_annotations(&channel));
             }
             Input::View(channel, reply) => {
-                let chat = self.session.chat_on(&channel).map(Arc::clone);
-                let (session, annotations) = (Arc::clone(&self.session.session), Arc::clone(&self.session.annotations));
-                let _ = reply.send(chat.map(|chat| View { session, chat, annotations }));
+                let _ = reply.send(self.view(&channel));
             }
             Input::Project => self.publish_summary().await,
             Input::ClientDue(client) => self.client_due(&client).await,

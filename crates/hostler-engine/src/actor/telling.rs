@@ -32,7 +32,7 @@ impl Actor {
             .entry(Entry::new(Arc::clone(&self.session.uri), ready.clone())?)
             .catalogue(put(&self.session.uri, true, &summary)?)
             .then(move |_| {
-                host.catalogue.put(&session_uri, added.clone());
+                host.catalogue.put(&session_uri, &added);
                 host.hub.notify(uri::ROOT, NoticeKind::SessionAdded(Box::new(added)));
             });
         self.host.store.sequencer().commit(batch).await?;
@@ -50,7 +50,7 @@ impl Actor {
         }
         if self.session.listed {
             // Whoever asks for the list gets the truth; only the telling is gathered.
-            self.host.catalogue.put(&self.session.uri, self.session.summary());
+            self.host.catalogue.put(&self.session.uri, &self.session.summary());
         }
         if self.session.stored && !self.summary_due {
             self.summary_due = true;

@@ -32,7 +32,8 @@ impl Actor {
         let written = chat.draft.as_ref().filter(|_| chat.active_turn.is_none());
         let said = chat.turns.iter().rev().map(|turn| &turn.message);
         let model = written.into_iter().chain(said).find_map(|message| message.model.as_ref());
-        model.map_or_else(|| default.to_owned(), |model| model.id.clone())
+        let earlier = || self.session.kept.past.model.clone();
+        model.map(|model| model.id.clone()).or_else(earlier).unwrap_or_else(|| default.to_owned())
     }
 
     /// Whether the agent was opened ahead and is not what would be opened now, whatever it is told.

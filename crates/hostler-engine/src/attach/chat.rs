@@ -1,11 +1,15 @@
 //! Another chat as an attachment: what was said in it, up to a turn that is over.
 
 use ahp_types::StringOrMarkdown;
-use ahp_types::state::{ChatState, ResponsePart, ToolCallState, Turn};
+use ahp_types::state::{ResponsePart, ToolCallState, Turn};
 use hostler_attachments::Title;
+use hostler_store::Page;
 
-use super::{attachments, label};
+use super::{View, attachments, label};
+use crate::host::Host;
+use crate::paging::read;
 use crate::transcript::beginning;
+use crate::{EngineError, uri};
 
 /// The most of a chat that is attached. What was said last is kept.
 const MAX_TRANSCRIPT: usize = 256 * 1024;
@@ -23,29 +27,74 @@ pub(super) struct Excerpt {
     pub(super) text: String,
 }
 
-/// Writes a chat down up to a turn, or up to its last one. `None` if that turn is not there or not over.
-pub(super) fn excerpt(chat: &ChatState, end_turn: Option<&str>) -> Option<Excerpt> {
-    let turns = match end_turn {
-        Some(id) => {
-            let last = chat.turns.iter().position(|turn| turn.id == id)?;
-            chat.turns.get(..=last)?
-        }
-        None => &chat.turns,
-    };
-    let mut written: Vec<String> = Vec::new();
-    let (mut size, mut whole) = (0, true);
-    for turn in turns.iter().rev() {
+/// What was said in a chat, from its end on, as long as there is room.
+#[derive(Default)]
+struct Writing {
+    written: Vec<String>,
+    size: usize,
+    end_turn: Option<String>,
+    full: bool,
+}
+
+impl Writing {
+    /// Writes down what was said before the rest.
+    fn add(&mut self, turn: &Turn) {
+        self.end_turn.get_or_insert_with(|| turn.id.clone());
         let turn = write(turn);
-        size += turn.len();
-        if size > MAX_TRANSCRIPT {
-            whole = false;
-            break;
+        self.size += turn.len();
+        self.full |= self.size > MAX_TRANSCRIPT;
+        if !self.full {
+            self.written.push(turn);
         }
-        written.push(turn);
     }
-    let mut text = if whole { String::new() } else { LEFT_OUT.to_owned() };
-    text.extend(written.into_iter().rev());
-    Some(Excerpt { end_turn: turns.last().map(|turn| turn.id.clone()), text })
+
+    fn finish(self) -> Excerpt {
+        let mut text = if self.full { LEFT_OUT.to_owned() } else { String::new() };
+        text.extend(self.written.into_iter().rev());
+        Excerpt { end_turn: self.end_turn, text }
+    }
+}
+
+impl Host {
+    /// Writes a chat down up to a turn, or up to its last one; turns that are not in memory are read as far as there is
+    /// room for them. `None` if that turn is not there or not over.
+    pub(super) async fn excerpt(&self, view: &View, end_turn: Option<&str>) -> Result<Option<Excerpt>, EngineError> {
+        let View { chat, past, .. } = view;
+        let (turns, mut until) = match end_turn {
+            None => (&*chat.turns, past.turns),
+            Some(id) => match chat.turns.iter().position(|turn| turn.id == id) {
+                Some(last) => (chat.turns.get(..=last).unwrap_or_default(), past.turns),
+                None => match self.turn_before_window(view, id).await? {
+                    Some(last) => (&[][..], last + 1),
+                    None => return Ok(None),
+                },
+            },
+        };
+        let mut writing = Writing::default();
+        turns.iter().rev().for_each(|turn| writing.add(turn));
+        while !writing.full && until > 0 {
+            let page = Page { turns: 64, bytes: MAX_TRANSCRIPT, newest: true };
+            let stored = self.store.turns(&chat.resource, 0..until, page).await?;
+            if stored.is_empty() {
+                break;
+            }
+            until -= stored.len().min(until);
+            for turn in stored.iter().rev() {
+                writing.add(&read(turn)?);
+            }
+        }
+        Ok(Some(writing.finish()))
+    }
+
+    /// The place of a turn of a chat that is not in memory.
+    async fn turn_before_window(&self, view: &View, id: &str) -> Result<Option<usize>, EngineError> {
+        let Some(session) = uri::session_of(&view.chat.resource).filter(|_| view.past.turns > 0) else {
+            return Ok(None);
+        };
+        let found = self.store.turn(&session, id).await?;
+        let here = |(chat, place): &(String, usize)| *chat == view.chat.resource && *place < view.past.turns;
+        Ok(found.filter(here).map(|(_, place)| place))
+    }
 }
 
 fn write(turn: &Turn) -> String {

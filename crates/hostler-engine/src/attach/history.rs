@@ -8,8 +8,9 @@ use hostler_driver::Images;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::HOSTLER;
 use super::blocks::{NamedBlock, blocks_of};
+use super::{HOSTLER, View};
+use crate::past::Past;
 use crate::transcript::{COMPACTED, Failure};
 
 /// The key below `hostler` in the session's `_meta` that says which pictures were taken out of the conversation.
@@ -43,15 +44,26 @@ pub(crate) fn pictures_dropped(session: &SessionState, chat: &ChatState, which: 
     SessionMetaChangedAction { meta: Some(meta) }
 }
 
-/// The pictures and bytes of a chat's ended turns, as far as the agent still sends them.
-pub(crate) fn history(session: &SessionState, chat: &ChatState) -> History {
-    let notes = notes(session);
-    let mut kept: Vec<Weight> = Vec::new();
-    for turn in &chat.turns {
+/// What the messages of turns that have ended add to each request, as far as the agent still sends them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Carried(Vec<Weight>);
+
+impl Carried {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Another turn has ended.
+    pub(crate) fn add(&mut self, session: &SessionState, turn: &Turn) {
+        self.add_noted(&notes(session), turn);
+    }
+
+    fn add_noted(&mut self, notes: &[Note], turn: &Turn) {
+        let kept = &mut self.0;
         if was_compacted(turn) {
             kept.clear();
         } else if !was_held_back(turn) {
-            kept.push(weight(&turn.message));
+            kept.extend(Some(weight(&turn.message)).filter(|weight| *weight != Weight::default()));
         }
         for note in notes.iter().filter(|note| note.through == turn.id) {
             let pictures = kept.iter_mut().rev().filter(|weight| weight.images > 0);
@@ -60,13 +72,22 @@ pub(crate) fn history(session: &SessionState, chat: &ChatState) -> History {
             }
         }
     }
-    kept.iter().fold(History::default(), add)
+}
+
+/// The pictures and bytes of a chat's ended turns, as far as the agent still sends them.
+pub(crate) fn history(session: &SessionState, chat: &ChatState, past: &Past) -> History {
+    let notes = notes(session);
+    let mut carried = past.carried.clone();
+    for turn in &chat.turns {
+        carried.add_noted(&notes, turn);
+    }
+    carried.0.iter().fold(History::default(), add)
 }
 
 /// The same with what the running turn brings: what is accepted now comes after it.
-pub(crate) fn history_with_running_turn(session: &SessionState, chat: &ChatState) -> History {
-    let before = history(session, chat);
-    chat.active_turn.as_ref().map_or(before, |turn| add(before, &weight(&turn.message)))
+pub(crate) fn history_with_running_turn(view: &View) -> History {
+    let before = history(&view.session, &view.chat, &view.past);
+    view.chat.active_turn.as_ref().map_or(before, |turn| add(before, &weight(&turn.message)))
 }
 
 /// Whether a message can still be sent behind what the conversation carries.
@@ -87,7 +108,8 @@ pub(crate) fn still_fits(message: &Message, history: History, limits: &Limits) -
 }
 
 /// What a message's blocks add to a request.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Weight {
     images: usize,
     image_bytes: usize,

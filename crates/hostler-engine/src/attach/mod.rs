@@ -26,12 +26,14 @@ use ahp_types::state::{AnnotationsState, ChatState, Message, MessageAttachment, 
 use serde_json::Value;
 use std::sync::Arc;
 
+use crate::past::Past;
+
 pub(crate) use self::blocks::{blocks_of, has_blocks, load};
 pub use self::contents::Contents;
 pub(crate) use self::draft::named as named_in_draft;
 pub use self::fetch::{Fetch, FetchError, NoFetch};
 use self::history::history_with_running_turn;
-pub(crate) use self::history::{history, pictures_dropped, still_fits};
+pub(crate) use self::history::{Carried, history, pictures_dropped, still_fits};
 pub use self::summary::PlanSummary;
 
 /// The key of what this host says about a message, an attachment or a session in its `_meta`.
@@ -42,6 +44,8 @@ const HOSTLER: &str = "hostler";
 pub(crate) struct View {
     pub(crate) session: Arc<SessionState>,
     pub(crate) chat: Arc<ChatState>,
+    /// The chat's turns that are not in memory.
+    pub(crate) past: Past,
     pub(crate) annotations: Arc<AnnotationsState>,
 }
 

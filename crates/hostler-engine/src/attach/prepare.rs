@@ -50,7 +50,7 @@ struct Accepted {
 
 impl Host {
     /// A session and one of its chats as they are now.
-    pub(super) async fn view(self: &Arc<Self>, channel: &str) -> Option<View> {
+    pub(crate) async fn view(self: &Arc<Self>, channel: &str) -> Option<View> {
         let session = uri::session_of(channel)?;
         let handle = self.sessions().wake(self, &session)?;
         let (reply, view) = oneshot::channel();
@@ -172,7 +172,7 @@ impl Host {
         let stopping = || Refused::whole(Code::TransportFailed, "the host is stopping".to_owned());
         let _place = self.planning.acquire().await.map_err(|_| stopping())?;
         let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
-        let history = history_with_running_turn(&view.session, &view.chat);
+        let history = history_with_running_turn(view);
         let work = move || {
             let plan = plan(items, &limits, history);
             let too_long = plan.as_ref().ok().and_then(|plan| too_long(&*driver?, text, plan));

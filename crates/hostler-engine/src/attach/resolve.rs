@@ -11,7 +11,7 @@ use url::Url;
 
 use super::fetch::FetchError;
 use super::files::{self, Why};
-use super::{Fetch, View, chat, label};
+use super::{Fetch, View, label};
 use crate::host::Host;
 use crate::transcript::content_hash;
 use crate::{annotations, uri};
@@ -117,8 +117,9 @@ impl Resolver<'_> {
             false => self.host.view(&attached.resource).await,
         };
         let view = view.ok_or_else(|| missing("there is no such chat on this host"))?;
-        let excerpt = chat::excerpt(&view.chat, attached.end_turn.as_deref())
-            .ok_or_else(|| missing("the chat has no such turn that is over"))?;
+        let unread = |_| (Code::TransportFailed, "the host's store cannot be read; try again".to_owned());
+        let excerpt = self.host.excerpt(&view, attached.end_turn.as_deref()).await.map_err(unread)?;
+        let excerpt = excerpt.ok_or_else(|| missing("the chat has no such turn that is over"))?;
         Ok((Source::Words(excerpt.text), Echo::Through(excerpt.end_turn)))
     }
 

@@ -22,7 +22,7 @@ async fn one_bad_file_among_five_stops_them_all_and_each_is_named() {
     }
     assert!(!reason.contains("dir/") && !reason.contains("a.png") && !reason.contains("c.txt"), "{reason}");
     assert_eq!(rig.starts.count(), 0);
-    assert!(!rig.engine.list_sessions(None, None).unwrap().items.iter().any(|item| item.resource == SESSION));
+    assert!(!rig.listed().contains(&SESSION.to_owned()));
     assert!(listener.chat.as_ref().unwrap().active_turn.is_none());
 
     // The same message is taken once it is mended.

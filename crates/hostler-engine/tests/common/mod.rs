@@ -12,12 +12,12 @@ use ahp::reducers::{apply_action_to_chat, apply_action_to_session};
 use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnCancelledAction, ChatTurnStartedAction};
 use ahp_types::common::JsonObject;
-use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState};
+use ahp_types::state::{ChatState, Message, MessageKind, MessageOrigin, ModelSelection, SessionState, Turn};
 use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
     ABSENCE, AttachmentLimits, BackgroundOnStop, ChannelState, Clock, Contents, CreateSession, Delivery, Dispatch,
-    Engine, EngineConfig, FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, PermissionConfig, Published, ROOT,
-    Reconnected, Retention, StoreOptions, Subscriber, SystemClock, default_chat_uri,
+    Engine, EngineConfig, FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, OlderTurns, PermissionConfig,
+    Published, ROOT, Reconnected, Retention, StoreOptions, Subscriber, SystemClock, default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
@@ -54,6 +54,8 @@ pub struct Options {
     pub attachments: AttachmentLimits,
     pub background_on_stop: BackgroundOnStop,
     pub session_defaults: JsonObject,
+    /// The fewest, so that every test meets turns that are not in memory.
+    pub turns_in_memory: usize,
 }
 
 impl Default for Options {
@@ -66,6 +68,7 @@ impl Default for Options {
             attachments: AttachmentLimits::default(),
             background_on_stop: BackgroundOnStop::default(),
             session_defaults: JsonObject::new(),
+            turns_in_memory: 1,
         }
     }
 }
@@ -195,7 +198,7 @@ impl Rig {
 
     pub fn listed(&self) -> Vec<String> {
         let page = self.engine.list_sessions(None, None).unwrap();
-        page.items.into_iter().map(|item| item.resource).collect()
+        page.summaries().into_iter().map(|item| item.resource).collect()
     }
 }
 
@@ -210,6 +213,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: options.background_on_stop,
         max_queue: hostler_engine::MAX_QUEUE,
+        turns_in_memory: options.turns_in_memory,
         permissions,
         absence: options.absence,
         clock: options.clock,
@@ -272,6 +276,20 @@ pub fn message(text: &str, model: Option<&str>) -> Message {
     }
 }
 
+/// A chat with the turns that were not in memory.
+async fn whole(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
+    let mut chat = chat.clone();
+    let mut turns = Vec::new();
+    if let Some(mut older) = older {
+        while let Some(page) = older.next_page().await.unwrap() {
+            turns.extend(page.iter().map(|turn| serde_json::from_str::<Turn>(turn).unwrap()));
+        }
+    }
+    turns.append(&mut chat.turns);
+    chat.turns = turns;
+    chat
+}
+
 /// Hears everything, keeps its own copy of the states, and remembers what it heard as short words.
 pub struct Listener {
     pub subscriber: Subscriber,
@@ -324,14 +342,29 @@ impl Listener {
             };
         };
         match snapshot.state {
-            ChannelState::Chat(chat) if *snapshot.resource == default_chat_uri(&self.session_uri) => {
-                self.chat = Some((*chat).clone());
+            ChannelState::Chat(chat) => {
+                let chat = whole(&chat, snapshot.older).await;
+                match *snapshot.resource == default_chat_uri(&self.session_uri) {
+                    true => self.chat = Some(chat),
+                    false => drop(self.workers.insert(snapshot.resource.to_string(), chat)),
+                }
             }
-            ChannelState::Chat(chat) => drop(self.workers.insert(snapshot.resource.to_string(), (*chat).clone())),
             ChannelState::Session(session) => self.session = Some((*session).clone()),
             _ => {}
         }
         self.last = self.last.max(snapshot.from_seq);
+    }
+
+    /// Takes the answer to a reconnection; `false` if snapshots are needed.
+    pub async fn replayed(&mut self) -> bool {
+        match self.delivery().await {
+            Delivery::Replay { missed: Some(items), .. } => {
+                items.iter().for_each(|item| drop(self.envelope(item)));
+                true
+            }
+            Delivery::Replay { missed: None, .. } => false,
+            other => panic!("{other:?}"),
+        }
     }
 
     /// Listens until something is heard that begins with `word`.
@@ -356,6 +389,8 @@ impl Listener {
                 NoticeKind::SessionRemoved(_) => "removed".into(),
                 NoticeKind::SessionSummaryChanged { .. } => "changed".into(),
             },
+            Delivery::Turns { loaded: Some(item), .. } => self.envelope(&item),
+            Delivery::Turns { loaded: None, .. } => "another view".into(),
             Delivery::Snapshot { .. } | Delivery::Replay { .. } => panic!("nobody asked"),
         };
         self.heard.push(word.clone());

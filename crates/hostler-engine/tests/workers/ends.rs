@@ -132,7 +132,7 @@ async fn a_session_that_is_disposed_of_takes_them_with_it() {
     let (rig, _listener, _agent) = at_work().await;
     rig.engine.dispose_session(SESSION).await.unwrap();
     let (subscriber, _deliveries) = Subscriber::new(8);
-    let gone = rig.engine.subscribe_soon(&chat_of(CALL), &subscriber, 1).await;
+    let gone = rig.engine.subscribe_soon(&chat_of(CALL), hostler_engine::Extent::All, &subscriber, 1).await;
     assert!(matches!(gone, Err(EngineError::ChannelNotFound(_))), "at once: its session is not there");
     rig.engine.shutdown().await;
 }

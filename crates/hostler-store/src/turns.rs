@@ -1,0 +1,164 @@
+//! Turns that have ended, as rows: each at its place in its chat.
+
+use std::ops::Range;
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+
+use crate::StoreError;
+use crate::batch::{ChatRow, TurnRow};
+use crate::rows::as_sql;
+
+/// A turn that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredTurn {
+    /// Its chat.
+    pub chat: String,
+    /// The turn as JSON.
+    pub body: String,
+}
+
+/// How much is read at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// At most so many turns.
+    pub turns: usize,
+    /// No further turn once there are so many bytes.
+    pub bytes: usize,
+    /// Whether the last turns are wanted rather than the first ones.
+    pub newest: bool,
+}
+
+/// How many turns of a chat there are from now on; rows beyond them stand for turns that are no more.
+pub(crate) fn chat(tx: &Transaction<'_>, session: &str, chat: &ChatRow) -> Result<(), StoreError> {
+    let turns = as_sql(chat.turns as u64);
+    tx.prepare_cached("DELETE FROM turns WHERE chat = ?1 AND position >= ?2")?.execute(params![&*chat.uri, turns])?;
+    tx.prepare_cached(
+        "INSERT INTO chats (uri, session, first, turns) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (uri) DO UPDATE SET first = excluded.first, turns = excluded.turns",
+    )?
+    .execute(params![&*chat.uri, session, as_sql(chat.first as u64), turns])?;
+    Ok(())
+}
+
+pub(crate) fn write(tx: &Transaction<'_>, session: &str, turn: &TurnRow) -> Result<(), StoreError> {
+    tx.prepare_cached("INSERT OR REPLACE INTO turns (chat, position, session, id, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![&*turn.chat, as_sql(turn.position as u64), session, turn.id, turn.body])?;
+    Ok(())
+}
+
+/// The turns of a session that are needed to bring it back.
+pub(crate) fn needed(db: &Connection, session: &str) -> Result<Vec<StoredTurn>, StoreError> {
+    let chats: Vec<(String, i64)> = db
+        .prepare_cached("SELECT uri, first FROM chats WHERE session = ?1 ORDER BY uri")?
+        .query_map(params![session], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    let mut statement =
+        db.prepare_cached("SELECT body FROM turns WHERE chat = ?1 AND position >= ?2 ORDER BY position")?;
+    let mut turns = Vec::new();
+    for (chat, first) in chats {
+        for body in statement.query_map(params![chat, first], |row| row.get(0))? {
+            turns.push(StoredTurn { chat: chat.clone(), body: body? });
+        }
+    }
+    Ok(turns)
+}
+
+/// Turns of a chat between two places, in their order: as many as the page allows, and at least one.
+pub(crate) fn page(
+    db: &Connection,
+    chat: &str,
+    between: Range<usize>,
+    page: Page,
+) -> Result<Vec<StoredTurn>, StoreError> {
+    let order = if page.newest { "DESC" } else { "ASC" };
+    let mut statement = db.prepare_cached(&format!(
+        "SELECT body FROM turns WHERE chat = ?1 AND position >= ?2 AND position < ?3 ORDER BY position {order} LIMIT ?4"
+    ))?;
+    let (from, until) = (as_sql(between.start as u64), as_sql(between.end as u64));
+    let mut rows = statement.query(params![chat, from, until, as_sql(page.turns as u64)])?;
+    let (mut turns, mut bytes) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let body: String = row.get(0)?;
+        bytes += body.len();
+        if bytes > page.bytes && !turns.is_empty() {
+            break;
+        }
+        turns.push(StoredTurn { chat: chat.to_owned(), body });
+    }
+    if page.newest {
+        turns.reverse();
+    }
+    Ok(turns)
+}
+
+/// Where a turn of a session is.
+pub(crate) fn place(db: &Connection, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
+    let place = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, i64>(1)?));
+    let found: Option<(String, i64)> = db
+        .prepare_cached("SELECT chat, position FROM turns WHERE session = ?1 AND id = ?2 LIMIT 1")?
+        .query_row(params![session, id], place)
+        .optional()?;
+    Ok(found.map(|(chat, position)| (chat, usize::try_from(position).unwrap_or_default())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::database;
+
+    fn row(position: usize, body: &str) -> TurnRow {
+        TurnRow { chat: "c".into(), position, id: format!("t{position}"), body: body.to_owned() }
+    }
+
+    /// A chat with turns of ten bytes each.
+    fn stored(turns: usize, first: usize) -> (tempfile::TempDir, Connection) {
+        let dir = tempfile::tempdir().unwrap();
+        let mut db = database::open_writer(dir.path(), false).unwrap();
+        let tx = db.transaction().unwrap();
+        chat(&tx, "s", &ChatRow { uri: "c".into(), first, turns }).unwrap();
+        for position in 0..turns {
+            write(&tx, "s", &row(position, &format!("{position:010}"))).unwrap();
+        }
+        tx.commit().unwrap();
+        (dir, db)
+    }
+
+    fn numbers(turns: &[StoredTurn]) -> Vec<usize> {
+        turns.iter().map(|turn| turn.body.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_page_ends_by_count_or_by_bytes_but_is_never_empty_for_nothing() {
+        let (_dir, db) = stored(10, 0);
+        let read =
+            |between, turns, bytes, newest| numbers(&page(&db, "c", between, Page { turns, bytes, newest }).unwrap());
+        assert_eq!(read(2..9, 3, 1_000, false), [2, 3, 4]);
+        assert_eq!(read(2..9, 3, 1_000, true), [6, 7, 8]);
+        assert_eq!(read(2..9, 100, 25, false), [2, 3]);
+        assert_eq!(read(2..9, 100, 25, true), [7, 8]);
+        assert_eq!(read(2..9, 100, 1, true), [8], "however long it is");
+        assert_eq!(read(0..0, 100, 100, true), [0; 0]);
+        assert!(page(&db, "d", 0..9, Page { turns: 9, bytes: 9, newest: true }).unwrap().is_empty());
+    }
+
+    #[test]
+    fn only_the_turns_that_are_needed_are_read_back() {
+        let (_dir, mut db) = stored(10, 7);
+        assert_eq!(numbers(&needed(&db, "s").unwrap()), [7, 8, 9]);
+        assert!(needed(&db, "another").unwrap().is_empty());
+        // The last one is taken up again: its row is no turn that has ended.
+        let tx = db.transaction().unwrap();
+        chat(&tx, "s", &ChatRow { uri: "c".into(), first: 8, turns: 9 }).unwrap();
+        tx.commit().unwrap();
+        assert_eq!(numbers(&needed(&db, "s").unwrap()), [8]);
+        assert_eq!(place(&db, "s", "t9").unwrap(), None);
+    }
+
+    #[test]
+    fn a_turn_is_found_by_its_name_in_its_session() {
+        let (_dir, db) = stored(10, 7);
+        assert_eq!(place(&db, "s", "t3").unwrap(), Some(("c".to_owned(), 3)));
+        assert_eq!(place(&db, "s", "t10").unwrap(), None);
+        assert_eq!(place(&db, "another", "t3").unwrap(), None);
+    }
+}

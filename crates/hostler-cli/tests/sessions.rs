@@ -102,6 +102,27 @@ async fn show_tells_the_turns_of_the_session_that_is_meant() {
 }
 
 #[tokio::test]
+async fn show_reads_a_long_chat_page_by_page() {
+    let turn = |n: usize| {
+        json!({ "id": format!("t{n}"), "state": "complete", "responseParts": [],
+            "message": { "text": format!("message {n}"), "origin": { "kind": "user" } } })
+    };
+    let turns: Vec<Value> = (1..=120).map(turn).collect();
+    let launcher = FakeLauncher::new([]).keeping(vec![session(THIRD, "third", 40)], json!(turns));
+    let (exit, out, _) = run(&["sessions", "show", "27", "--json"], &launcher).await;
+    assert_eq!(exit, Exit::Done);
+    let shown: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["chat"]["turns"], json!(turns));
+    assert!(shown["chat"].get("turnsNextCursor").is_none(), "nothing is left");
+    assert_eq!(launcher.seen.params("subscribe").last().unwrap()["view"], json!({ "turns": 50 }));
+    let cursors: Vec<_> = launcher.seen.params("fetchTurns").iter().map(|params| params["cursor"].clone()).collect();
+    assert_eq!(cursors, ["70", "40", "10"]);
+    let (_, out, _) = run(&["sessions", "show", "27"], &launcher).await;
+    let said: Vec<_> = out.lines().filter(|line| line.starts_with("> message")).collect();
+    assert_eq!((said.len(), said[0], said[119]), (120, "> message 1", "> message 120"));
+}
+
+#[tokio::test]
 async fn the_audit_log_is_exported_over_all_pages_line_by_line() {
     let launcher = host([]);
     let (exit, out, err) = run(&["sessions", "export", "27", "--audit"], &launcher).await;

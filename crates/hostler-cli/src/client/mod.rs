@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use ahp_types::ROOT_RESOURCE_URI;
-use ahp_types::actions::StateAction;
+use ahp_types::actions::{ChatTurnsLoadedAction, StateAction};
 use ahp_types::commands::{
-    CreateSessionParams, DispatchActionParams, DisposeSessionParams, Implementation, InitializeParams,
-    ListSessionsParams, ListSessionsResult, SubscribeParams, SubscribeResult,
+    CreateSessionParams, DispatchActionParams, DisposeSessionParams, FetchTurnsParams, Implementation,
+    InitializeParams, ListSessionsParams, ListSessionsResult, SubscribeParams, SubscribeResult, SubscribeView,
 };
 use ahp_types::messages::JsonRpcError;
 use ahp_types::state::{ChatState, MessageAttachment, SessionState, SnapshotState};
@@ -34,6 +34,8 @@ const PROTOCOL_VERSION: &str = "1.0.0";
 /// Events that may wait for the caller; then the host is not read until the caller catches up.
 const EVENT_QUEUE: usize = 1024;
 const COMMAND_QUEUE: usize = 16;
+/// How many turns of a chat are asked for at first.
+const FIRST_TURNS: i64 = 50;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The answer to a method that a host does not know.
 const UNKNOWN_METHOD: i32 = -32601;
@@ -138,9 +140,10 @@ impl Client {
         &self.client_id
     }
 
-    /// Subscribes to a channel; its events come after the answer.
-    async fn subscribe<R: DeserializeOwned>(&self, channel: &str) -> Result<R, ClientError> {
-        let params = SubscribeParams { channel: channel.to_owned(), meta: None, delivery: None, view: None };
+    /// Subscribes to a channel; its events come after the answer. Of a chat so many of the last turns are wanted.
+    async fn subscribe<R: DeserializeOwned>(&self, channel: &str, turns: i64) -> Result<R, ClientError> {
+        let view = Some(SubscribeView { turns: Some(turns) });
+        let params = SubscribeParams { channel: channel.to_owned(), meta: None, delivery: None, view };
         self.request("subscribe", &params).await
     }
 
@@ -200,16 +203,53 @@ impl Client {
         }
     }
 
-    /// Subscribes to a chat and returns its state.
-    pub(crate) async fn chat(&self, chat: &str) -> Result<ChatState, ClientError> {
-        match self.state(chat).await? {
-            SnapshotState::Chat(state) => Ok(*state),
-            _ => Err(unexpected_state("the state is not a chat's")),
+    /// Subscribes to a chat and returns its state with all turns, of which older ones come page by page. Other events that
+    /// come until then are dropped.
+    pub(crate) async fn chat(&self, events: &mut mpsc::Receiver<Event>, chat: &str) -> Result<ChatState, ClientError> {
+        let mut state = match self.state(chat).await? {
+            SnapshotState::Chat(state) => *state,
+            _ => return Err(unexpected_state("the state is not a chat's")),
+        };
+        // Newest first; each page in its own order.
+        let mut pages = vec![std::mem::take(&mut state.turns)];
+        while let Some(cursor) = state.turns_next_cursor.take() {
+            let page = self.older_turns(events, chat, cursor.clone()).await?;
+            // A host that sends the same page for ever is not followed.
+            state.turns_next_cursor = page.turns_next_cursor.filter(|next| *next != cursor);
+            pages.push(page.turns);
+        }
+        state.turns = pages.into_iter().rev().flatten().collect();
+        Ok(state)
+    }
+
+    /// A page of older turns. They come as an event before the answer.
+    async fn older_turns(
+        &self,
+        events: &mut mpsc::Receiver<Event>,
+        chat: &str,
+        cursor: String,
+    ) -> Result<ChatTurnsLoadedAction, ClientError> {
+        let params = FetchTurnsParams { channel: chat.to_owned(), meta: None, cursor: Some(cursor) };
+        self.request::<IgnoredAny>("fetchTurns", &params).await?;
+        loop {
+            match events.try_recv() {
+                Ok(Event::Envelope { envelope, .. }) if envelope.channel == chat => {
+                    if let StateAction::ChatTurnsLoaded(page) = envelope.action {
+                        return Ok(page);
+                    }
+                }
+                Ok(Event::Envelope { .. } | Event::Notification { .. }) => {}
+                Ok(Event::Closed(error)) => return Err(error),
+                Err(_) => {
+                    let reason = "it loaded no turns".to_owned();
+                    return Err(ClientError::Unexpected { method: "fetchTurns", reason });
+                }
+            }
         }
     }
 
     async fn state(&self, channel: &str) -> Result<SnapshotState, ClientError> {
-        let result: SubscribeResult = self.subscribe(channel).await?;
+        let result: SubscribeResult = self.subscribe(channel, FIRST_TURNS).await?;
         Ok(result.snapshot.ok_or_else(|| unexpected_state("it has no state"))?.state)
     }
 
@@ -230,7 +270,7 @@ impl Client {
             active_turn: Option<IgnoredAny>,
         }
         let chat = default_chat(&self.session(session).await?)?;
-        let subscribed: Subscribed = self.subscribe(&chat).await?;
+        let subscribed: Subscribed = self.subscribe(&chat, 1).await?;
         let busy = subscribed.snapshot.is_some_and(|snapshot| snapshot.state.active_turn.is_some());
         Ok((chat, busy))
     }

@@ -75,6 +75,8 @@ pub(crate) struct FakeLauncher {
 
 /// The fake's pages of sessions are small, whatever is asked for.
 const PAGE: usize = 2;
+/// How many older turns are loaded at once.
+const TURNS: usize = 30;
 
 /// What reached the fake hosts.
 #[derive(Default)]
@@ -289,7 +291,21 @@ impl Peer {
                 self.client = params["clientId"].as_str().unwrap().to_owned();
                 json!({ "protocolVersion": "1.0.0", "serverSeq": self.seq, "snapshots": [] })
             }
-            "subscribe" => json!({ "snapshot": snapshot(&channel, self.seq, &self.shared) }),
+            "subscribe" => {
+                let last = params["view"]["turns"].as_u64().map_or(usize::MAX, |turns| turns as usize);
+                json!({ "snapshot": snapshot(&channel, self.seq, &self.shared, last) })
+            }
+            "fetchTurns" => {
+                let turns = self.shared.turns.as_array().unwrap();
+                let until: usize = params["cursor"].as_str().unwrap().parse().unwrap();
+                let from = until.saturating_sub(TURNS);
+                let mut loaded = json!({ "type": "chat/turnsLoaded", "turns": turns[from..until] });
+                if from > 0 {
+                    loaded["turnsNextCursor"] = from.to_string().into();
+                }
+                self.envelope(json!({ "channel": channel, "action": loaded })).await;
+                json!({})
+            }
             "listSessions" => self.page(params),
             "hostler/audit" => self.audit(params),
             "hostler/dropImages" => json!({ "dropped": if params["which"] == "all" { 2 } else { 1 } }),
@@ -433,10 +449,15 @@ fn session_of(chat: &str) -> String {
     chat.strip_prefix("ahp-chat://fake/").unwrap().to_owned()
 }
 
-fn snapshot(channel: &str, seq: u64, shared: &Shared) -> Value {
+fn snapshot(channel: &str, seq: u64, shared: &Shared, last: usize) -> Value {
     let state = if channel.starts_with("ahp-chat:") {
-        let turns = &shared.turns;
+        let turns = shared.turns.as_array().unwrap();
+        let from = turns.len().saturating_sub(last);
+        let turns = &turns[from..];
         let mut chat = json!({ "resource": channel, "title": "", "status": 1, "modifiedAt": "2026-01-01T00:00:00.000Z", "turns": turns });
+        if from > 0 {
+            chat["turnsNextCursor"] = from.to_string().into();
+        }
         if shared.busy {
             chat["activeTurn"] = json!({ "id": "other", "startedAt": "2026-01-01T00:00:00.000Z", "responseParts": [],
                 "message": { "text": "before", "origin": { "kind": "user" } } });

@@ -133,14 +133,14 @@ async fn show(
     reasoning: bool,
     json: bool,
     environment: &HostEnvironment,
-    host: &Reached,
+    host: &mut Reached,
     io: &mut Io,
 ) -> Result<(), Failure> {
-    let client = &host.client;
+    let Reached { client, events, .. } = host;
     let read = async {
         let summary = catalogue::find(client, wanted).await?;
         let session = client.session(&summary.resource).await?;
-        let chat = client.chat(&default_chat(&session)?).await?;
+        let chat = client.chat(events, &default_chat(&session)?).await?;
         Ok::<_, Failure>((summary, session, chat))
     };
     let (summary, session, chat) = io.signals.unless(read).await??;

@@ -12,6 +12,7 @@ use crate::background::Background;
 use crate::input::{Input, Order, Prompt, Waited};
 use crate::script::{self, Step};
 use crate::store::Store;
+use crate::tools::Call;
 use crate::wire;
 
 /// Between two words of a slow answer.
@@ -184,9 +185,10 @@ impl Conversation {
                 self.delta("half an ans")?;
                 self.answer(&["a whole ", "answer"])?;
             }
-            Step::Tool => return self.tools(1, None),
-            Step::Tools(count) => return self.tools(count, None),
-            Step::SubTool => return self.tools(1, Some("a0fake")),
+            Step::Tool => return self.tools(&Call::shell(), 1, None),
+            Step::Tools(count) => return self.tools(&Call::shell(), count, None),
+            Step::Call(name, input) => return self.tools(&Call::of(name, input), 1, None),
+            Step::SubTool => return self.tools(&Call::shell(), 1, Some("a0fake")),
             Step::Ask => {
                 let answer = self.ask(&json!({"subtype": "what_is_this", "x": 1}))?;
                 let Some(answer) = answer else { return Ok(Flow::Exit(ExitCode::SUCCESS)) };

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 /// One word of a prompt. `fork`, `stubborn`, `pause` and `hold` are followed by further words; the others end the turn.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Step {
@@ -33,6 +35,8 @@ pub(crate) enum Step {
     Tool,
     /// `tools N`: the same, N times.
     Tools(u64),
+    /// `call NAME INPUT`: the same with another tool; what the host made of the input is the result.
+    Call(String, Value),
     /// `subtool`: the same, by a sub-agent.
     SubTool,
     /// `background MS`: start something in the background. When it is over, begin a turn about it.
@@ -90,6 +94,10 @@ pub(crate) fn steps(prompt: &str) -> Vec<Step> {
         "cut" => Step::Cut,
         "tool" => Step::Tool,
         "tools" => Step::Tools(number().unwrap_or(1)),
+        "call" => {
+            let (name, input) = rest.split_once(' ').unwrap_or((rest, "{}"));
+            Step::Call(name.to_owned(), serde_json::from_str(input).unwrap_or_else(|_| json!({})))
+        }
         "subtool" => Step::SubTool,
         "background" => Step::Background(milliseconds()),
         "compact" => Step::Compact,

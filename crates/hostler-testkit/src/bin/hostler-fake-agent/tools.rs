@@ -15,16 +15,33 @@ struct Called {
     told: Vec<String>,
 }
 
+/// A call as the model writes it.
+pub(crate) struct Call {
+    name: String,
+    input: Value,
+}
+
+impl Call {
+    /// Some call of a shell.
+    pub(crate) fn shell() -> Self {
+        Self::of("Bash".to_owned(), json!({"command": "true"}))
+    }
+
+    pub(crate) fn of(name: String, input: Value) -> Self {
+        Self { name, input }
+    }
+}
+
 impl Conversation {
     /// Calls a tool several times, one after the other, and says what was told.
-    pub(crate) fn tools(&mut self, count: u64, sub_agent: Option<&str>) -> Result<Flow> {
+    pub(crate) fn tools(&mut self, call: &Call, count: u64, sub_agent: Option<&str>) -> Result<Flow> {
         let mut told = Vec::new();
         for number in 0..count {
             let id = if number == 0 { "toolu_fake".to_owned() } else { format!("toolu_fake_{number}") };
             if sub_agent.is_none() {
-                self.written_by_model(&id)?;
+                self.written_by_model(call, &id)?;
             }
-            let Some(called) = self.call(&id, sub_agent)? else { return Ok(Flow::Exit(ExitCode::SUCCESS)) };
+            let Some(called) = self.call(call, &id, sub_agent)? else { return Ok(Flow::Exit(ExitCode::SUCCESS)) };
             if sub_agent.is_none() {
                 let Called { is_error, output, .. } = &called;
                 self.user(
@@ -50,48 +67,54 @@ impl Conversation {
         now.into_iter().map(|prompt: Prompt| prompt.text).collect()
     }
 
-    fn written_by_model(&mut self, id: &str) -> Result<()> {
+    fn written_by_model(&mut self, Call { name, input }: &Call, id: &str) -> Result<()> {
         self.message_start()?;
         self.event(&json!({"type": "content_block_start", "index": 1,
-            "content_block": {"type": "tool_use", "id": id, "name": "Bash", "input": {}}}))?;
+            "content_block": {"type": "tool_use", "id": id, "name": name, "input": {}}}))?;
         self.event(&json!({"type": "content_block_delta", "index": 1,
-            "delta": {"type": "input_json_delta", "partial_json": input().to_string()}}))?;
-        self.whole(&json!({"type": "tool_use", "id": id, "name": "Bash", "input": input()}))?;
+            "delta": {"type": "input_json_delta", "partial_json": input.to_string()}}))?;
+        self.whole(&json!({"type": "tool_use", "id": id, "name": name, "input": input}))?;
         self.event(&json!({"type": "content_block_stop", "index": 1}))
     }
 
     /// Hook, permission, run, hook. `None` if the host has gone.
-    fn call(&mut self, id: &str, sub_agent: Option<&str>) -> Result<Option<Called>> {
+    fn call(&mut self, call: &Call, id: &str, sub_agent: Option<&str>) -> Result<Option<Called>> {
         let mut told = Vec::new();
-        let Some(decision) = self.hook("PreToolUse", id, sub_agent, &mut told)? else { return Ok(None) };
+        let Some(decision) = self.hook("PreToolUse", call, id, sub_agent, &mut told)? else { return Ok(None) };
+        let Call { name, input } = call;
+        let mut output = "done".to_owned();
         let refused = |output: String, told| Ok(Some(Called { is_error: true, output, told }));
         match decision["permissionDecision"].as_str() {
             Some("deny") => {
                 let reason = text(&decision["permissionDecisionReason"]);
-                return refused(format!("PreToolUse:Bash hook error: {reason}"), told);
+                return refused(format!("PreToolUse:{name} hook error: {reason}"), told);
             }
             Some("allow") => {}
             _ => {
-                let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": input(),
+                let request = json!({"subtype": "can_use_tool", "tool_name": name, "input": input,
                     "tool_use_id": id, "agent_id": sub_agent});
                 let Some(verdict) = self.ask(&request)? else { return Ok(None) };
                 if verdict["response"]["behavior"] != "allow" {
                     return refused(text(&verdict["response"]["message"]), told);
                 }
+                if let Some(updated) = verdict["response"].get("updatedInput").filter(|updated| *updated != input) {
+                    output = updated.to_string();
+                }
             }
         }
-        let ran = self.hook("PostToolUse", id, sub_agent, &mut told)?;
-        Ok(ran.map(|_| Called { is_error: false, output: "done".to_owned(), told }))
+        let ran = self.hook("PostToolUse", call, id, sub_agent, &mut told)?;
+        Ok(ran.map(|_| Called { is_error: false, output, told }))
     }
 
     fn hook(
         &mut self,
         event: &str,
+        Call { name, input }: &Call,
         id: &str,
         sub_agent: Option<&str>,
         told: &mut Vec<String>,
     ) -> Result<Option<Value>> {
-        let mut fields = json!({"hook_event_name": event, "tool_name": "Bash", "tool_input": input(), "tool_use_id": id,
+        let mut fields = json!({"hook_event_name": event, "tool_name": name, "tool_input": input, "tool_use_id": id,
             "session_id": self.store.session, "transcript_path": self.store.path});
         if let Some(agent) = sub_agent {
             fields["agent_id"] = json!(agent);
@@ -102,8 +125,4 @@ impl Conversation {
         told.extend(output["additionalContext"].as_str().map(str::to_owned));
         Ok(Some(output))
     }
-}
-
-fn input() -> Value {
-    json!({"command": "true"})
 }

@@ -1,0 +1,300 @@
+//! The root: its state, the list of sessions, and what is told about them.
+
+use super::kit::*;
+
+area! { Stage::fake();
+    the_root_offers_an_agent_with_models,
+    a_provider_is_a_legal_scheme,
+    no_sign_in_is_asked_for,
+    several_chats_are_not_advertised,
+    a_session_is_listed_once_it_has_begun,
+    a_line_of_the_list_is_complete,
+    the_list_is_newest_first,
+    a_new_session_is_announced_with_its_whole_line,
+    a_session_is_announced_once,
+    changes_name_only_what_may_change,
+    a_title_reaches_the_list,
+    flags_reach_the_list,
+    status_reaches_the_list_while_a_turn_runs_and_after_it,
+    a_disposed_session_leaves_the_list,
+    nobody_can_dispatch_what_hosts_say_about_the_root,
+    the_root_s_configuration_is_published,
+    a_value_of_the_root_reaches_everybody,
+    values_of_a_client_s_own_are_kept,
+    an_unchanged_value_is_answered_too,
+    values_are_replaced_as_a_whole_where_that_is_said,
+    the_burst_of_an_editor_with_repeated_numbers_is_taken,
+    too_much_configuration_is_refused,
+    malformed_configuration_is_refused,
+}
+
+async fn root(client: &mut Client) -> Value {
+    client.subscribe(ROOT).await
+}
+
+async fn listed(client: &mut Client) -> Vec<Value> {
+    client.ok("listSessions", json!({"channel": ROOT})).await["items"].as_array().unwrap().clone()
+}
+
+async fn line(client: &mut Client, session: &str) -> Option<Value> {
+    listed(client).await.into_iter().find(|item| item["resource"] == session)
+}
+
+/// Waits until a line of the list says so; it follows a moment later.
+async fn told(client: &mut Client, session: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    let about = |message: &Value| {
+        message["method"] == "root/sessionSummaryChanged"
+            && message["params"]["session"] == session
+            && fits(&message["params"]["changes"])
+    };
+    client.until(about).await["params"]["changes"].take()
+}
+
+async fn the_root_offers_an_agent_with_models(case: Case) {
+    let state = root(&mut case.client().await).await;
+    let agent = &state["agents"][0];
+    assert_eq!(agent["provider"], "claude");
+    for text in ["displayName", "description"] {
+        assert!(!agent[text].as_str().unwrap().is_empty(), "{agent:#}");
+    }
+    let models = agent["models"].as_array().unwrap();
+    assert!(!models.is_empty());
+    for model in models {
+        assert!(model["id"].is_string() && model["name"].is_string() && model["provider"] == "claude", "{model:#}");
+    }
+}
+
+async fn a_provider_is_a_legal_scheme(case: Case) {
+    let state = root(&mut case.client().await).await;
+    for agent in state["agents"].as_array().unwrap() {
+        let provider = agent["provider"].as_str().unwrap();
+        assert!(provider.starts_with(|c: char| c.is_ascii_lowercase()), "{provider}");
+        let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "+.-".contains(c);
+        assert!(provider.chars().all(legal), "{provider}");
+    }
+}
+
+async fn no_sign_in_is_asked_for(case: Case) {
+    let state = root(&mut case.client().await).await;
+    assert!(state["agents"].as_array().unwrap().iter().all(|agent| agent.get("protectedResources").is_none()));
+}
+
+async fn several_chats_are_not_advertised(case: Case) {
+    let state = root(&mut case.client().await).await;
+    for agent in state["agents"].as_array().unwrap() {
+        assert_eq!(agent["capabilities"].get("multipleChats"), None, "{agent:#}");
+    }
+}
+
+async fn a_session_is_listed_once_it_has_begun(case: Case) {
+    let (mut client, uris) = case.session().await;
+    assert_eq!(line(&mut client, &uris.session).await, None, "provisional");
+    client.ask(&uris.chat, "hello").await;
+    assert!(line(&mut client, &uris.session).await.is_some());
+}
+
+async fn a_line_of_the_list_is_complete(case: Case) {
+    let (mut client, uris) = case.begun().await;
+    let line = line(&mut client, &uris.session).await.unwrap();
+    assert_eq!((&line["provider"], &line["defaultChat"]), (&json!("claude"), &json!(uris.chat)));
+    assert_eq!(line["title"], "hello");
+    assert_eq!(line["workingDirectories"], json!([case.uri("").trim_end_matches('/')]));
+    for time in ["createdAt", "modifiedAt"] {
+        let text = line[time].as_str().unwrap();
+        assert!(text.len() == 24 && text.ends_with('Z') && text.contains('.'), "{time}: {text}");
+    }
+    assert!(line["status"].is_u64());
+}
+
+async fn the_list_is_newest_first(case: Case) {
+    let (mut client, one) = case.begun().await;
+    let two = client.create(&case.dir).await;
+    let later = |seconds: i64| {
+        let mut turn = turn("hello");
+        turn["startedAt"] = json!(format!("2031-01-01T00:00:{seconds:02}.000Z"));
+        turn
+    };
+    for (uris, seconds) in [(&one, 10), (&two, 20), (&one, 30)] {
+        let turn = later(seconds);
+        let id = turn["turnId"].as_str().unwrap().to_owned();
+        client.accepted(&uris.chat, turn).await;
+        client.end(&uris.chat, &id).await;
+        let items = listed(&mut client).await;
+        let place = |uris: &Uris| items.iter().position(|item| item["resource"] == uris.session).unwrap();
+        let (this, that) = if uris.session == one.session { (&one, &two) } else { (&two, &one) };
+        if items.iter().any(|item| item["resource"] == that.session) {
+            assert!(place(this) < place(that), "{items:#?}");
+        }
+    }
+}
+
+async fn a_new_session_is_announced_with_its_whole_line(case: Case) {
+    let (mut client, uris) = case.session().await;
+    client.say(&uris.chat, "hello").await;
+    let added = client.notice("root/sessionAdded", &uris.session).await;
+    assert_eq!(added["channel"], ROOT);
+    let summary = &added["summary"];
+    assert_eq!((&summary["provider"], &summary["defaultChat"]), (&json!("claude"), &json!(uris.chat)));
+    assert!(summary["createdAt"].is_string() && summary["status"].is_u64() && summary["title"].is_string());
+}
+
+async fn a_session_is_announced_once(case: Case) {
+    let (mut client, uris) = case.begun().await;
+    client.ask(&uris.chat, "again").await;
+    client.ok("disposeSession", json!({"channel": uris.session})).await;
+    client.notice("root/sessionRemoved", &uris.session).await;
+    let added = |message: &&Value| {
+        message["method"] == "root/sessionAdded" && message["params"]["summary"]["resource"] == uris.session
+    };
+    assert_eq!(client.heard.iter().filter(added).count(), 1);
+}
+
+async fn changes_name_only_what_may_change(case: Case) {
+    let (mut client, uris) = case.begun().await;
+    client.accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Changed"})).await;
+    told(&mut client, &uris.session, |changes| changes["title"] == "Changed").await;
+    for message in client.heard.iter().filter(|message| message["method"] == "root/sessionSummaryChanged") {
+        let changes = message["params"]["changes"].as_object().unwrap();
+        assert!(!changes.is_empty(), "{message}");
+        for fixed in ["resource", "provider", "createdAt"] {
+            assert!(!changes.contains_key(fixed), "{message}");
+        }
+    }
+}
+
+async fn a_title_reaches_the_list(case: Case) {
+    let (mut client, uris) = case.begun().await;
+    client.accepted(&uris.session, json!({"type": "session/titleChanged", "title": "Ünïcode 🐎"})).await;
+    told(&mut client, &uris.session, |changes| changes["title"] == "Ünïcode 🐎").await;
+    assert_eq!(line(&mut client, &uris.session).await.unwrap()["title"], "Ünïcode 🐎");
+}
+
+async fn flags_reach_the_list(case: Case) {
+    let (mut client, uris) = case.begun().await;
+    for (action, key, bit) in [("session/isReadChanged", "isRead", 32), ("session/isArchivedChanged", "isArchived", 64)]
+    {
+        for set in [true, false] {
+            client.accepted(&uris.session, json!({"type": action, key: set})).await;
+            let line = line(&mut client, &uris.session).await.unwrap();
+            assert_eq!(line["status"].as_u64().unwrap() & bit != 0, set, "{action} {set}: {line:#}");
+        }
+    }
+}
+
+async fn status_reaches_the_list_while_a_turn_runs_and_after_it(case: Case) {
+    let (mut client, uris) = case.begun().await;
+    let turn = client.say(&uris.chat, "hang").await;
+    client.action(&uris.chat, "chat/delta").await;
+    told(&mut client, &uris.session, |changes| changes["status"].as_u64().is_some_and(|s| s & 31 == 8)).await;
+    assert_eq!(line(&mut client, &uris.session).await.unwrap()["status"].as_u64().unwrap() & 31, 8);
+    client.accepted(&uris.chat, cancel(&turn)).await;
+    told(&mut client, &uris.session, |changes| changes["status"].as_u64().is_some_and(|s| s & 31 == 1)).await;
+}
+
+async fn a_disposed_session_leaves_the_list(case: Case) {
+    let (mut client, uris) = case.begun().await;
+    let mut other = case.client().await;
+    client.ok("disposeSession", json!({"channel": uris.session})).await;
+    let removed = other.notice("root/sessionRemoved", &uris.session).await;
+    assert_eq!(removed, json!({"channel": ROOT, "session": uris.session}));
+    assert_eq!(line(&mut other, &uris.session).await, None);
+}
+
+async fn nobody_can_dispatch_what_hosts_say_about_the_root(case: Case) {
+    let mut client = case.client().await;
+    let before = root(&mut client).await["agents"].clone();
+    for action in [
+        json!({"type": "root/agentsChanged", "agents": []}),
+        json!({"type": "root/activeSessionsChanged", "activeSessions": 7}),
+        json!({"type": "root/terminalsChanged", "terminals": []}),
+    ] {
+        client.refused(ROOT, action).await;
+    }
+    assert_eq!(root(&mut client).await["agents"], before);
+}
+
+async fn the_root_s_configuration_is_published(case: Case) {
+    let state = root(&mut case.client().await).await;
+    assert_eq!(state["config"]["schema"]["type"], "object");
+    assert!(state["config"]["values"].is_object());
+    let properties = state["config"]["schema"]["properties"].as_object().unwrap();
+    for name in ["permissionMode", "model", "effort"] {
+        assert!(properties.contains_key(name), "{name} in {properties:#?}");
+    }
+}
+
+fn configure(values: &Value) -> Value {
+    json!({"type": "root/configChanged", "config": values})
+}
+
+async fn a_value_of_the_root_reaches_everybody(case: Case) {
+    let (mut one, mut two) = (case.client().await, case.client().await);
+    let key = format!("shared-{}", case.version);
+    one.accepted(ROOT, configure(&json!({&key: [1, "two"]}))).await;
+    let heard = |message: &Value| message["params"]["action"]["config"].get(&key).is_some();
+    two.until(heard).await;
+    two.agrees(ROOT).await;
+    assert_eq!(root(&mut two).await["config"]["values"][&key], json!([1, "two"]));
+}
+
+async fn values_of_a_client_s_own_are_kept(case: Case) {
+    let mut client = case.client().await;
+    let key = format!("own-{}", case.version);
+    client.accepted(ROOT, configure(&json!({&key: {"telemetryLevel": "off"}}))).await;
+    client.accepted(ROOT, configure(&json!({"another": true}))).await;
+    assert_eq!(root(&mut case.client().await).await["config"]["values"][&key], json!({"telemetryLevel": "off"}));
+}
+
+async fn an_unchanged_value_is_answered_too(case: Case) {
+    let mut client = case.client().await;
+    let key = format!("same-{}", case.version);
+    for _ in 0..3 {
+        client.accepted(ROOT, configure(&json!({&key: 1}))).await;
+    }
+}
+
+async fn values_are_replaced_as_a_whole_where_that_is_said(case: Case) {
+    // The root is everybody's: a host of its own.
+    let stage = std::sync::Arc::new(Stage::fake().await);
+    let own = Case::new(&stage, "replaced", case.version);
+    let mut client = own.client().await;
+    client.accepted(ROOT, configure(&json!({"a": 1, "b": 2}))).await;
+    client.accepted(ROOT, json!({"type": "root/configChanged", "config": {"b": 3}, "replace": true})).await;
+    let values = root(&mut client).await["config"]["values"].clone();
+    assert_eq!((values.get("a"), &values["b"]), (None, &json!(3)), "{values:#}");
+    client.agrees(ROOT).await;
+    drop((client, own));
+    std::sync::Arc::into_inner(stage).unwrap().host.stop().await;
+}
+
+async fn the_burst_of_an_editor_with_repeated_numbers_is_taken(case: Case) {
+    let mut client = case.client().await;
+    let key = |number: i32| format!("burst-{number}-{}", case.version);
+    for number in 0..34 {
+        client.dispatch_as(0, ROOT, configure(&json!({key(number): number}))).await;
+    }
+    client.accepted(ROOT, configure(&json!({"burst": "over"}))).await;
+    let values = root(&mut client).await["config"]["values"].clone();
+    for number in 0..34 {
+        assert_eq!(values[key(number)], number, "each of them counts");
+    }
+}
+
+async fn too_much_configuration_is_refused(case: Case) {
+    let mut client = case.client().await;
+    client.refused(ROOT, configure(&json!({"huge": "x".repeat(1_100_000)}))).await;
+    assert_eq!(root(&mut client).await["config"]["values"].get("huge"), None);
+}
+
+async fn malformed_configuration_is_refused(case: Case) {
+    let mut client = case.client().await;
+    for action in [
+        json!({"type": "root/configChanged"}),
+        json!({"type": "root/configChanged", "config": 7}),
+        json!({"type": "root/configChanged", "config": ["x"]}),
+        configure(&json!({"permissionMode": "no such mode"})),
+        configure(&json!({"model": 7})),
+    ] {
+        client.refused(ROOT, action).await;
+    }
+}

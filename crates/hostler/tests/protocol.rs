@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "protocol/configuration.rs"]
+mod configuration;
 #[path = "protocol/initialize.rs"]
 mod initialize;
 #[path = "protocol/kit.rs"]
@@ -19,21 +21,25 @@ mod sessions;
 mod subscribing;
 #[path = "protocol/transport.rs"]
 mod transport;
+#[path = "protocol/turns.rs"]
+mod turns;
 #[path = "protocol/versions.rs"]
 mod versions;
 
 /// How many cases there are at least; each of them is played at every version.
-const CASES: usize = 160;
+const CASES: usize = 220;
 
 #[test]
 fn no_case_is_lost() {
     let areas = [
+        configuration::CASES,
         initialize::CASES,
         reconnecting::CASES,
         root::CASES,
         sessions::CASES,
         subscribing::CASES,
         transport::CASES,
+        turns::CASES,
         versions::CASES,
     ];
     let names: Vec<_> = areas.concat();

@@ -18,13 +18,19 @@ use crate::ws::Encoding;
 /// A frame's text.
 pub(crate) type Frame = Bytes;
 
-/// The wire frame of an envelope, made once and shared by all connections that speak alike. `None` if the version does not
-/// know the action.
+/// Whether clients of a version are sent an envelope: if they know the action, or if it is the answer to one who said it
+/// nevertheless.
+fn is_for(version: &Version, item: &Published) -> bool {
+    item.rejection.is_some() || version.knows_action(&item.action)
+}
+
+/// The wire frame of an envelope, made once and shared by all connections that speak alike. `None` if it is not for clients
+/// of the version.
 pub(crate) fn shared(version: &Version, encoding: Encoding, item: &Published) -> Option<Frame> {
     let encoding = encoding.for_length(item.action_json.len());
     let slot = version.slot() * Encoding::COUNT + encoding.slot();
     // No frame is remembered like any other, as an empty one.
-    let frame = item.frame(slot, |item| match version.knows_action(&item.action) {
+    let frame = item.frame(slot, |item| match is_for(version, item) {
         true => encoding.frame(&envelope(item)),
         false => Frame::new(),
     });
@@ -43,7 +49,7 @@ fn envelope(item: &Published) -> Frame {
 /// The answer to `reconnect` with everything that was missed.
 pub(crate) fn replay(id: &RequestId, version: &Version, missed: &[Arc<Published>], missing: &[String]) -> Frame {
     let mut text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"type":"replay","actions":["#);
-    for (index, item) in missed.iter().filter(|item| version.knows_action(&item.action)).enumerate() {
+    for (index, item) in missed.iter().filter(|item| is_for(version, item)).enumerate() {
         if index > 0 {
             text.push(',');
         }

@@ -238,7 +238,8 @@ impl Reader {
         match method {
             "unsubscribe" => {
                 if let Some(channel) = params.get("channel").and_then(Value::as_str) {
-                    self.context.engine.unsubscribe(channel, self.subscriber.id());
+                    let (engine, id) = (&self.context.engine, self.subscriber.id());
+                    engine.client_unsubscribed(&self.client_id, channel, id).await;
                 }
             }
             "dispatchAction" => self.dispatch(params, size).await,

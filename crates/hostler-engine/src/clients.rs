@@ -137,6 +137,11 @@ impl Clients {
         self.lock().get(id).is_some_and(|client| client.connections == 0 && client.takes_part)
     }
 
+    /// Whether the client has no other connection than one.
+    pub(crate) fn is_single(&self, id: &str) -> bool {
+        self.lock().get(id).is_some_and(|client| client.connections <= 1)
+    }
+
     /// Which dispatches of this client the journal may hold that memory does not.
     pub(crate) fn earlier(&self, id: &str) -> Earlier {
         self.lock().get(id).map(|client| client.earlier).unwrap_or_default()

@@ -380,6 +380,12 @@ impl Engine {
         self.host.end_watches();
     }
 
+    /// A client says that it no longer hears the channel. If that is a session, the client is no longer part of it.
+    pub async fn client_unsubscribed(&self, client: &str, channel: &str, subscriber: SubscriberId) {
+        self.unsubscribe(channel, subscriber);
+        self.host.leave_session(client, channel).await;
+    }
+
     /// The subscriber is gone.
     pub fn forget_subscriber(&self, subscriber: SubscriberId) {
         self.host.hub.forget(subscriber);

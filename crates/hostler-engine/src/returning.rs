@@ -103,6 +103,14 @@ impl Host {
         }
     }
 
+    /// A client no longer hears a session: it has left it, unless another connection of its is there.
+    pub(crate) async fn leave_session(&self, client: &str, session: &str) {
+        let handle = self.sessions().live.get(session).cloned();
+        if let Some(handle) = handle.filter(|_| self.hub.clients.is_single(client)) {
+            let _ = handle.send(Input::ClientGone(client.to_owned())).await;
+        }
+    }
+
     /// Takes a client up again where it left: what it missed, or snapshots, arrives in the subscriber's queue.
     ///
     /// # Errors

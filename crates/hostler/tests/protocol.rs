@@ -4,19 +4,49 @@
 //! that part.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "protocol/annotations.rs"]
+mod annotations;
+#[path = "protocol/approvals.rs"]
+mod approvals;
+#[path = "protocol/attaching.rs"]
+mod attaching;
+#[path = "protocol/clients.rs"]
+mod clients;
 mod common;
+#[path = "protocol/completing.rs"]
+mod completing;
 #[path = "protocol/configuration.rs"]
 mod configuration;
+#[path = "protocol/files.rs"]
+mod files;
+#[path = "protocol/hostile.rs"]
+mod hostile;
 #[path = "protocol/initialize.rs"]
 mod initialize;
 #[path = "protocol/kit.rs"]
 mod kit;
+#[path = "protocol/lacking.rs"]
+mod lacking;
+#[path = "protocol/local.rs"]
+mod local;
+#[path = "protocol/marks.rs"]
+mod marks;
+#[path = "protocol/ordering.rs"]
+mod ordering;
+#[path = "protocol/questions.rs"]
+mod questions;
+#[path = "protocol/queueing.rs"]
+mod queueing;
 #[path = "protocol/reconnecting.rs"]
 mod reconnecting;
+#[path = "protocol/refusing.rs"]
+mod refusing;
 #[path = "protocol/root.rs"]
 mod root;
 #[path = "protocol/sessions.rs"]
 mod sessions;
+#[path = "protocol/strange.rs"]
+mod strange;
 #[path = "protocol/subscribing.rs"]
 mod subscribing;
 #[path = "protocol/transport.rs"]
@@ -25,22 +55,40 @@ mod transport;
 mod turns;
 #[path = "protocol/versions.rs"]
 mod versions;
+#[path = "protocol/watching.rs"]
+mod watching;
 
 /// How many cases there are at least; each of them is played at every version.
-const CASES: usize = 220;
+const CASES: usize = 560;
 
 #[test]
 fn no_case_is_lost() {
     let areas = [
+        annotations::CASES,
+        approvals::CASES,
+        attaching::CASES,
+        clients::CASES,
+        completing::CASES,
         configuration::CASES,
+        files::CASES,
+        hostile::CASES,
         initialize::CASES,
+        lacking::CASES,
+        local::CASES,
+        marks::CASES,
+        ordering::CASES,
+        questions::CASES,
+        queueing::CASES,
         reconnecting::CASES,
+        refusing::CASES,
         root::CASES,
         sessions::CASES,
+        strange::CASES,
         subscribing::CASES,
         transport::CASES,
         turns::CASES,
         versions::CASES,
+        watching::CASES,
     ];
     let names: Vec<_> = areas.concat();
     let mut different = names.clone();

@@ -100,6 +100,8 @@ pub(crate) fn resolve(offer: &Offer, wanted: &JsonObject, begin: &[&JsonObject])
             values.insert(key.to_owned(), value.clone());
         }
     }
+    // The schema names it as the default, so it is among the values.
+    values.entry(EFFORT).or_insert_with(|| DEFAULT_EFFORT.into());
     Ok(values)
 }
 

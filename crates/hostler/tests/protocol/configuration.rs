@@ -150,7 +150,8 @@ async fn a_change_is_merged(case: Case) {
 async fn a_change_replaces_where_that_is_said(case: Case) {
     let (mut client, uris) = case.session().await;
     client.accepted(&uris.session, change(json!({"effort": "low", "permissionMode": "plan"}))).await;
-    let replace = json!({"type": "session/configChanged", "config": {"permissionMode": "acceptEdits"}, "replace": true});
+    let replace =
+        json!({"type": "session/configChanged", "config": {"permissionMode": "acceptEdits"}, "replace": true});
     client.accepted(&uris.session, replace).await;
     let values = values(&mut client, &uris.session).await;
     assert_eq!(values["permissionMode"], "acceptEdits");

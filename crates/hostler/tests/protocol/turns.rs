@@ -59,7 +59,9 @@ async fn a_turn_is_echoed_started_streamed_and_completed(case: Case) {
     let (mut client, uris) = case.session().await;
     let turn = client.ask(&uris.chat, "deltas 3").await;
     let mut kinds = kinds(&client, &uris.chat);
-    kinds.retain(|kind| !["chat/activityChanged", "chat/isReadChanged", "session/titleChanged"].contains(&kind.as_str()));
+    kinds.retain(|kind| {
+        !["chat/activityChanged", "chat/isReadChanged", "session/titleChanged"].contains(&kind.as_str())
+    });
     assert_eq!(kinds.first().unwrap(), "chat/turnStarted");
     let rest: Vec<_> = kinds.iter().skip(1).map(String::as_str).filter(|kind| *kind != "chat/usage").collect();
     assert_eq!(rest, ["chat/responsePart", "chat/delta", "chat/turnComplete"]);
@@ -449,7 +451,8 @@ async fn long_texts_go_through_whole(case: Case) {
 
 async fn every_language_goes_through_whole(case: Case) {
     let (mut client, uris) = case.session().await;
-    for text in ["größer", "日本語", "👩‍👩‍👧‍👦🐎", "\u{202e}rtl", "a\u{0}b", "tab\tand \"quotes\" \\ \u{7f}"] {
+    for text in ["größer", "日本語", "👩‍👩‍👧‍👦🐎", "\u{202e}rtl", "a\u{0}b", "tab\tand \"quotes\" \\ \u{7f}"]
+    {
         let turn = client.ask(&uris.chat, text).await;
         assert_eq!((turn["message"]["text"].as_str(), words(&turn)), (Some(text), format!("echo: {text}")));
     }

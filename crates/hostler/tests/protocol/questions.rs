@@ -1,0 +1,261 @@
+//! Questions of the agent, and answers of people.
+
+use super::kit::*;
+
+area! { Stage::fake();
+    a_question_is_a_part_of_the_turn_and_a_need_of_the_session,
+    a_chosen_answer_reaches_the_agent,
+    several_answers_are_given_at_once,
+    own_words_are_an_answer,
+    a_draft_is_shared_and_is_no_answer,
+    a_draft_counts_when_the_rest_is_accepted,
+    a_decline_reaches_the_agent,
+    a_cancel_of_a_question_reaches_the_agent,
+    the_first_completion_wins,
+    an_unknown_request_is_refused,
+    an_unknown_question_is_refused,
+    an_answer_that_fits_no_question_is_refused,
+    a_malformed_answer_is_refused,
+    accepting_without_required_answers_is_refused,
+    a_cancelled_turn_leaves_the_question_unanswered,
+    a_plan_is_shown_and_answered,
+    no_client_can_ask,
+}
+
+fn questions() -> Value {
+    let option = |label: &str| json!({"label": label, "description": format!("the {label} one")});
+    json!({"questions": [
+        {"question": "Which colour?", "header": "Colour", "multiSelect": false, "options": [option("red"), option("blue")]},
+        {"question": "Which sizes?", "header": "Sizes", "multiSelect": true, "options": [option("small"), option("large")]},
+    ]})
+}
+
+/// A question that waits.
+async fn asked(case: &Case) -> (Client, Uris, Value) {
+    let (mut client, uris) = case.session().await;
+    client.say(&uris.chat, &format!("call AskUserQuestion {}", questions())).await;
+    let request = client.action(&uris.chat, "chat/inputRequested").await["request"].take();
+    (client, uris, request)
+}
+
+fn id(request: &Value, number: usize) -> String {
+    request["questions"][number]["id"].as_str().unwrap().to_owned()
+}
+
+fn chosen(value: Value) -> Value {
+    let kind = if value.is_array() { "selected-many" } else { "selected" };
+    json!({"state": "submitted", "value": {"kind": kind, "value": value}})
+}
+
+fn completed(request: &Value, response: &str, answers: Value) -> Value {
+    json!({"type": "chat/inputCompleted", "requestId": request["id"], "response": response, "answers": answers})
+}
+
+fn both(request: &Value) -> Value {
+    json!({id(request, 0): chosen(json!("blue")), id(request, 1): chosen(json!(["small", "large"]))})
+}
+
+/// The turn, once it is over.
+async fn ended(client: &mut Client, uris: &Uris) -> Value {
+    loop {
+        let state = client.subscribe(&uris.chat).await;
+        if let Some(turn) = state["turns"].as_array().unwrap().first() {
+            client.agrees(&uris.chat).await;
+            client.agrees(&uris.session).await;
+            return turn.clone();
+        }
+        client.until(|message| message["params"]["channel"] == uris.chat).await;
+    }
+}
+
+async fn a_question_is_a_part_of_the_turn_and_a_need_of_the_session(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    assert_eq!(request["questions"][0]["kind"], "single-select", "{request:#}");
+    assert_eq!(request["questions"][1]["kind"], "multi-select");
+    assert_eq!(request["questions"][0]["options"][1]["label"], "blue");
+    let state = client.subscribe(&uris.chat).await;
+    let parts = state["activeTurn"]["responseParts"].as_array().unwrap();
+    assert!(parts.iter().any(|part| part["kind"] == "inputRequest" && part.get("response").is_none()), "{parts:#?}");
+    assert_eq!(state["status"].as_u64().unwrap() & 31, 24);
+    let needed = client.subscribe(&uris.session).await["inputNeeded"].clone();
+    assert_eq!(needed.as_array().unwrap().len(), 1, "{needed:#}");
+    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+}
+
+async fn a_chosen_answer_reaches_the_agent(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    client.accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
+    let turn = ended(&mut client, &uris).await;
+    let told = turn["responseParts"].to_string();
+    assert!(told.contains("blue") && turn["state"] == "complete", "{turn:#}");
+}
+
+async fn several_answers_are_given_at_once(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let echo = client.accepted(&uris.chat, completed(&request, "accept", both(&request))).await;
+    assert_eq!(echo["action"]["answers"][id(&request, 1)]["value"]["value"], json!(["small", "large"]));
+    ended(&mut client, &uris).await;
+    assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().map_or(0, Vec::len), 0);
+}
+
+async fn own_words_are_an_answer(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let own = json!({"state": "submitted", "value": {"kind": "selected", "value": "", "freeformValues": ["mauve"]}});
+    client.accepted(&uris.chat, completed(&request, "accept", json!({id(&request, 0): own}))).await;
+    let turn = ended(&mut client, &uris).await;
+    assert!(turn["responseParts"].to_string().contains("mauve"), "{turn:#}");
+}
+
+fn draft(request: &Value, number: usize, answer: Value) -> Value {
+    json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": id(request, number), "answer": answer})
+}
+
+async fn a_draft_is_shared_and_is_no_answer(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let mut other = case.beside(&uris).await;
+    let answer = json!({"state": "draft", "value": {"kind": "selected", "value": "red"}});
+    client.accepted(&uris.chat, draft(&request, 0, answer.clone())).await;
+    assert_eq!(other.action(&uris.chat, "chat/inputAnswerChanged").await["answer"], answer);
+    other.agrees(&uris.chat).await;
+    assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().unwrap().len(), 1, "still open");
+    client.accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
+}
+
+async fn a_draft_counts_when_the_rest_is_accepted(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    client.accepted(&uris.chat, draft(&request, 0, chosen(json!("red")))).await;
+    let rest = json!({id(&request, 1): chosen(json!(["large"]))});
+    client.accepted(&uris.chat, completed(&request, "accept", rest)).await;
+    let turn = ended(&mut client, &uris).await;
+    let told = turn["responseParts"].to_string();
+    assert!(told.contains("red") && told.contains("large"), "{turn:#}");
+}
+
+async fn a_decline_reaches_the_agent(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    client.accepted(&uris.chat, completed(&request, "decline", json!({}))).await;
+    let turn = ended(&mut client, &uris).await;
+    assert_eq!(turn["state"], "complete", "the agent goes on without an answer: {turn:#}");
+}
+
+async fn a_cancel_of_a_question_reaches_the_agent(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    let turn = ended(&mut client, &uris).await;
+    assert_eq!(turn["state"], "complete", "{turn:#}");
+}
+
+async fn the_first_completion_wins(case: Case) {
+    let (mut one, uris, request) = asked(&case).await;
+    let mut two = case.beside(&uris).await;
+    let first = one.dispatch(&uris.chat, completed(&request, "accept", both(&request))).await;
+    let second = two.dispatch(&uris.chat, completed(&request, "decline", json!({}))).await;
+    let (first, second) = (one.echo(first).await, two.echo(second).await);
+    let refused = [&first, &second].iter().filter(|envelope| envelope.get("rejectionReason").is_some()).count();
+    assert_eq!(refused, 1, "{first:#} {second:#}");
+    ended(&mut one, &uris).await;
+    two.agrees(&uris.chat).await;
+}
+
+async fn untouched(client: &mut Client, uris: &Uris, wishes: Vec<Value>) {
+    let before = client.subscribe(&uris.chat).await["activeTurn"].take();
+    for wish in wishes {
+        client.refused(&uris.chat, wish).await;
+    }
+    assert_eq!(client.subscribe(&uris.chat).await["activeTurn"], before);
+}
+
+async fn an_unknown_request_is_refused(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let mut other = request.clone();
+    other["id"] = json!("nobody");
+    let wishes = vec![completed(&other, "accept", both(&request)), draft(&other, 0, chosen(json!("red")))];
+    untouched(&mut client, &uris, wishes).await;
+    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    ended(&mut client, &uris).await;
+    client.refused(&uris.chat, completed(&request, "accept", both(&request))).await;
+}
+
+async fn an_unknown_question_is_refused(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let wish = json!({"type": "chat/inputAnswerChanged", "requestId": request["id"], "questionId": "nobody",
+        "answer": chosen(json!("red"))});
+    untouched(&mut client, &uris, vec![wish]).await;
+    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+}
+
+async fn an_answer_that_fits_no_question_is_refused(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let wishes = vec![
+        draft(&request, 0, chosen(json!("green"))),
+        draft(&request, 1, chosen(json!(["small", "huge"]))),
+        draft(&request, 0, json!({"state": "submitted", "value": {"kind": "boolean", "value": true}})),
+        completed(&request, "accept", json!({id(&request, 0): chosen(json!("green"))})),
+    ];
+    untouched(&mut client, &uris, wishes).await;
+    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+}
+
+async fn a_malformed_answer_is_refused(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let wishes = vec![
+        draft(&request, 0, json!({"state": "submitted"})),
+        draft(&request, 0, json!(7)),
+        completed(&request, "perhaps", json!({})),
+        json!({"type": "chat/inputCompleted", "requestId": request["id"]}),
+    ];
+    untouched(&mut client, &uris, wishes).await;
+    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+}
+
+async fn accepting_without_required_answers_is_refused(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let required = request["questions"].as_array().unwrap().iter().any(|question| question["required"] == true);
+    let wish = completed(&request, "accept", json!({}));
+    let seq = client.dispatch(&uris.chat, wish).await;
+    let refused = client.echo(seq).await.get("rejectionReason").is_some();
+    assert_eq!(refused, required, "{request:#}");
+    if refused {
+        client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+    }
+    ended(&mut client, &uris).await;
+}
+
+async fn a_cancelled_turn_leaves_the_question_unanswered(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let state = client.subscribe(&uris.chat).await;
+    client.accepted(&uris.chat, cancel(state["activeTurn"]["id"].as_str().unwrap())).await;
+    let turn = ended(&mut client, &uris).await;
+    let part = turn["responseParts"].as_array().unwrap().iter().find(|part| part["kind"] == "inputRequest").unwrap();
+    assert_eq!(part.get("response"), None, "{part:#}");
+    client.refused(&uris.chat, completed(&request, "accept", both(&request))).await;
+    assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().map_or(0, Vec::len), 0);
+}
+
+async fn a_plan_is_shown_and_answered(case: Case) {
+    let (mut client, uris) = case.session().await;
+    let config = json!({"type": "session/configChanged", "config": {"permissionMode": "plan"}});
+    client.accepted(&uris.session, config).await;
+    client.say(&uris.chat, r##"call ExitPlanMode {"plan":"# First this"}"##).await;
+    let request = client.action(&uris.chat, "chat/inputRequested").await["request"].take();
+    assert_eq!(request["message"], "# First this", "{request:#}");
+    let answer = json!({"plan": chosen(json!("accept-edits"))});
+    client.accepted(&uris.chat, completed(&request, "accept", answer)).await;
+    ended(&mut client, &uris).await;
+    let values = client.subscribe(&uris.session).await["config"]["values"].clone();
+    assert_eq!(values["permissionMode"], "acceptEdits");
+}
+
+async fn no_client_can_ask(case: Case) {
+    let (mut client, uris, request) = asked(&case).await;
+    let wishes = vec![json!({"type": "chat/inputRequested", "request": {"id": "mine", "message": "Your password?"}})];
+    untouched(&mut client, &uris, wishes).await;
+    for action in [
+        json!({"type": "session/inputNeededSet", "request": {"id": "x", "kind": "chatInput", "chat": uris.chat}}),
+        json!({"type": "session/inputNeededRemoved", "id": request["id"]}),
+    ] {
+        client.refused(&uris.session, action).await;
+    }
+    assert_eq!(client.subscribe(&uris.session).await["inputNeeded"].as_array().unwrap().len(), 1);
+    client.accepted(&uris.chat, completed(&request, "cancel", json!({}))).await;
+}

@@ -5,12 +5,15 @@ use std::process::{Command, Stdio};
 use anyhow::{Result, bail};
 
 /// Program, and what it is for.
-const NEEDED: [(&str, &str); 5] = [
+const NEEDED: [(&str, &str); 8] = [
     ("cargo", "builds everything"),
     ("git", "sessions run in git repositories"),
     ("node", "runs npm and the JavaScript build of Claude Code (Node.js 18 or newer)"),
     ("npm", "fetches Claude Code"),
     ("python3", "plays agents and clients that are not ours"),
+    ("bash", "is a shell whose commands terminals tell of"),
+    ("zsh", "is a shell whose commands terminals tell of (a package of that name)"),
+    ("fish", "is a shell whose commands terminals tell of (a package of that name)"),
 ];
 
 /// Fails with the list of what is missing.

@@ -9,16 +9,27 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 15] = [
     ("hostler-process", &[]),
     ("hostler-rules", &[]),
     ("hostler-attachments", &[]),
     ("hostler-files", &[]),
+    ("hostler-terminal", &[]),
     ("hostler-driver", &["hostler-attachments"]),
     ("hostler-claude", &["hostler-attachments", "hostler-driver", "hostler-process"]),
     ("hostler-gateway", &[]),
     ("hostler-store", &[]),
-    ("hostler-engine", &["hostler-attachments", "hostler-driver", "hostler-files", "hostler-rules", "hostler-store"]),
+    (
+        "hostler-engine",
+        &[
+            "hostler-attachments",
+            "hostler-driver",
+            "hostler-files",
+            "hostler-rules",
+            "hostler-store",
+            "hostler-terminal",
+        ],
+    ),
     ("hostler-ahp", &["hostler-engine"]),
     ("hostler-cli", &["hostler-attachments", "hostler-driver", "hostler-rules"]),
     (
@@ -32,6 +43,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
             "hostler-gateway",
             "hostler-process",
             "hostler-store",
+            "hostler-terminal",
         ],
     ),
     ("hostler-testkit", &["hostler-attachments", "hostler-driver", "hostler-process"]),

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use ahp_types::commands::{Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult};
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
-use hostler_engine::{Delivery, Engine, EngineError, Extent, Presence, Reconnected, SnapshotAt, Subscriber};
+use hostler_engine::{
+    Deliveries, Delivery, Engine, EngineError, Extent, Presence, Reconnected, SnapshotAt, Subscriber,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -84,7 +86,7 @@ where
 async fn talk<I, O>(
     context: Context,
     subscriber: Subscriber,
-    mut deliveries: mpsc::Receiver<Delivery>,
+    mut deliveries: Deliveries,
     mut inbound: I,
     mut outbound: O,
 ) -> Goodbye
@@ -147,7 +149,7 @@ struct Client {
 async fn greet<I, O>(
     context: &Context,
     subscriber: &Subscriber,
-    deliveries: &mut mpsc::Receiver<Delivery>,
+    deliveries: &mut Deliveries,
     inbound: &mut I,
     outbound: &mut O,
 ) -> Option<Client>
@@ -194,7 +196,7 @@ where
 async fn welcome<O>(
     context: &Context,
     subscriber: &Subscriber,
-    deliveries: &mut mpsc::Receiver<Delivery>,
+    deliveries: &mut Deliveries,
     outbound: &mut O,
     id: &RequestId,
     hello: Hello,
@@ -232,7 +234,7 @@ where
 async fn reconnect<O>(
     context: &Context,
     subscriber: &Subscriber,
-    deliveries: &mut mpsc::Receiver<Delivery>,
+    deliveries: &mut Deliveries,
     outbound: &mut O,
     id: &RequestId,
     params: Value,
@@ -272,7 +274,7 @@ where
 async fn snapshots(
     context: &Context,
     subscriber: &Subscriber,
-    deliveries: &mut mpsc::Receiver<Delivery>,
+    deliveries: &mut Deliveries,
     extent: Extent,
     channels: &[String],
 ) -> Option<(Vec<SnapshotAt>, Vec<Delivery>)> {
@@ -390,7 +392,7 @@ struct Writer<O> {
     version: Version,
     encoding: Encoding,
     waiting: Waiting,
-    deliveries: mpsc::Receiver<Delivery>,
+    deliveries: Deliveries,
     replies: mpsc::Receiver<Frame>,
     large: mpsc::Receiver<Frame>,
     outbound: O,

@@ -15,6 +15,7 @@ pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
         _ => return Err(RpcError::params("the parameters are not an object")),
     };
     object.entry("channel").or_insert_with(|| ROOT_RESOURCE_URI.into());
+    round(&mut object, &["cols", "rows"]);
     serde_json::from_value(Value::Object(object))
         .map_err(|error| RpcError::params(format!("wrong parameters: {error}")))
 }
@@ -26,15 +27,23 @@ pub(crate) fn dispatch(params: Value, client_id: &str) -> Option<(Dispatch, Stri
     let client_seq = whole(params.get("clientSeq")?)?;
     let mut action = params.remove("action")?;
     let name = action.get("type")?.as_str()?.to_owned();
-    // The protocol's types reject fractions, the protocol's clients may send them.
-    if let Some(duration) = action.get_mut("duration")
-        && let Some(rounded) = whole(duration)
-    {
-        *duration = rounded.into();
+    if let Value::Object(action) = &mut action {
+        round(action, &["duration", "cols", "rows"]);
     }
     let action: StateAction = serde_json::from_value(action).ok()?;
     let client_id = client_id.to_owned();
     Some((Dispatch { client_id, client_seq, channel, action, from: None, contents: Contents::default() }, name))
+}
+
+/// The protocol's types reject fractions, the protocol's clients may send them.
+fn round(object: &mut Map<String, Value>, names: &[&str]) {
+    for name in names {
+        if let Some(number) = object.get_mut(*name)
+            && let Some(rounded) = whole(number)
+        {
+            *number = rounded.into();
+        }
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "rounding is the point; huge values saturate")]

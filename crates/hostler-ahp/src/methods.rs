@@ -1,13 +1,16 @@
 //! The commands: what each request does.
 
 use ahp_types::commands::{
-    CompletionItemKind, CompletionsParams, CompletionsResult, CreateChatParams, CreateSessionParams, FetchTurnsParams,
-    InitializeParams, ListSessionsParams, ReconnectParams, ResolveSessionConfigParams, ResolveSessionConfigResult,
-    SessionConfigCompletionsParams, SessionConfigCompletionsResult, SubscribeParams,
+    CompletionItemKind, CompletionsParams, CompletionsResult, CreateChatParams, CreateSessionParams,
+    CreateTerminalParams, FetchTurnsParams, InitializeParams, ListSessionsParams, ReconnectParams,
+    ResolveSessionConfigParams, ResolveSessionConfigResult, SessionConfigCompletionsParams,
+    SessionConfigCompletionsResult, SubscribeParams,
 };
 use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
-use hostler_engine::{AuditRow, ConfigWish, CreateSession, Engine, EngineError, Extent, Images, SessionPage};
+use hostler_engine::{
+    AuditRow, ConfigWish, CreateSession, CreateTerminal, Engine, EngineError, Extent, Images, SessionPage,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -29,6 +32,10 @@ pub(crate) enum Command {
     List(SessionPage),
     /// Dispose of a session; this may take a moment.
     Dispose(String),
+    /// Make a terminal; its shell is started.
+    CreateTerminal(CreateTerminalParams),
+    /// End a terminal and remove it; this may take a moment.
+    DisposeTerminal(String),
     /// End a piece of background work; its agent is asked.
     StopWork(WorkParams),
     /// Show what a piece of background work has written.
@@ -148,6 +155,14 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Ok(params) => return Command::Dispose(params.channel),
             Err(error) => Err(error),
         },
+        "createTerminal" => match decode::params(params) {
+            Ok(params) => return Command::CreateTerminal(params),
+            Err(error) => Err(error),
+        },
+        "disposeTerminal" => match decode::params::<ChannelOnly>(params) {
+            Ok(params) => return Command::DisposeTerminal(params.channel),
+            Err(error) => Err(error),
+        },
         // AHP shows background work and has no word for its end.
         "hostler/stopBackgroundWork" => match decode::params::<WorkParams>(params) {
             Ok(params) => return Command::StopWork(params),
@@ -239,6 +254,17 @@ fn create_session(engine: &Engine, client_id: &str, params: Value) -> Result<Val
         config: params.config,
         active_client: params.active_client,
     })?;
+    Ok(Value::Null)
+}
+
+/// Makes a terminal.
+pub(crate) async fn create_terminal(
+    engine: &Engine,
+    client_id: &str,
+    params: CreateTerminalParams,
+) -> Result<Value, RpcError> {
+    let CreateTerminalParams { channel: uri, claim, name, cwd: directory, cols, rows, .. } = params;
+    engine.create_terminal(client_id, CreateTerminal { uri, claim, name, directory, cols, rows }).await?;
     Ok(Value::Null)
 }
 

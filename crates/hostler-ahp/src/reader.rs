@@ -166,6 +166,14 @@ impl Reader {
                 let disposed = engine.dispose_session(&session).await;
                 disposed.map(|()| Value::Null).map_err(RpcError::from)
             }),
+            Command::CreateTerminal(params) => {
+                let client = self.client_id.clone();
+                self.look_up(id, async move { methods::create_terminal(&engine, &client, params).await }).await
+            }
+            Command::DisposeTerminal(terminal) => self.later(id, async move {
+                let disposed = engine.dispose_terminal(&terminal).await;
+                disposed.map(|()| Value::Null).map_err(RpcError::from)
+            }),
             Command::DropImages(params) => self.later(id, async move { methods::drop_images(&engine, params).await }),
             Command::Plan(params) => match Arc::clone(&self.plans).try_acquire_owned() {
                 Ok(place) => {

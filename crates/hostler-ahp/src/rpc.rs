@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0: telling messages apart, and errors with AHP's codes.
 
 use ahp_types::errors::{ahp_error_codes, json_rpc_error_codes};
-use hostler_engine::EngineError;
+use hostler_engine::{EngineError, TerminalError};
 use serde_json::Value;
 
 /// A request's id, echoed exactly as it came.
@@ -102,6 +102,21 @@ impl From<EngineError> for RpcError {
             EngineError::Store(_) | EngineError::Rules(_) | EngineError::Stopping => {
                 json_rpc_error_codes::INTERNAL_ERROR
             }
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<TerminalError> for RpcError {
+    fn from(error: TerminalError) -> Self {
+        let code = match error {
+            TerminalError::Directory(error) => return error.into(),
+            TerminalError::Engine(error) => return error.into(),
+            TerminalError::Off => ahp_error_codes::PERMISSION_DENIED,
+            TerminalError::Exists(_) => ahp_error_codes::ALREADY_EXISTS,
+            TerminalError::NotFound(_) => ahp_error_codes::NOT_FOUND,
+            TerminalError::Name(_) | TerminalError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
+            TerminalError::TooMany(_) | TerminalError::Shell(_) => json_rpc_error_codes::INTERNAL_ERROR,
         };
         Self::new(code, error.to_string())
     }

@@ -107,6 +107,10 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
                        [default: 30]
   allow-bypass         let clients choose the permission mode that asks nothing [default: false]
   no-commands          let nobody run `!commands` on this machine [default: false]
+  no-terminals         let nobody open terminals on this machine [default: false]
+  terminal-shell       the shell of terminals [default: the user's own]
+  max-terminals        how many terminals there may be [default: 32]
+  terminal-scrollback  bytes that are kept of what each of them shows [default: 512 KiB]
   unattended           what becomes of requests that nobody answers: wait, deny or allow
                        [default: wait]
   unattended-after     seconds after which they are denied [default: at once]

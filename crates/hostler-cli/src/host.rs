@@ -210,6 +210,7 @@ pub(crate) fn options(
         agent_env: settings.agent_env.clone(),
         allow_bypass: settings.allow_bypass,
         no_commands: settings.no_commands,
+        terminals: settings.terminals.clone(),
         unattended: settings.unattended,
         grants: settings.grants,
         permission_mode: settings.permission_mode.clone(),

@@ -45,8 +45,8 @@ pub use ports::{
     AgentDiag, BackgroundOnStop, ClaudeChoice, CopilotMode, CredentialSpec, CredentialStore, CredentialVault,
     DeviceCode, DeviceLogin, DoctorCheck, Dollars, Durability, Finding, FleetOptions, GatewayOptions, GrantSetting,
     HostDiagnostics, HostLauncher, HostOptions, KeptCredential, KeptPlace, LaunchError, Level, LimitSettings,
-    PriceSettings, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningHost, RunningProxy, Unattended,
-    UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError, VaultSettings, Wiring,
+    PriceSettings, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningHost, RunningProxy, TerminalOptions,
+    Unattended, UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError, VaultSettings, Wiring,
 };
 pub use settings::{DEFAULT_LISTEN, SettingsError};
 pub use signals::{Signal, Signals};

@@ -33,6 +33,7 @@ use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
 use crate::session::{Dispatch, Session};
 use crate::stopping::BackgroundOnStop;
+use crate::terminals::{Terminals, TerminalsConfig};
 use crate::transcript::content_hash;
 use crate::{EngineError, clients, paging, uri};
 
@@ -89,6 +90,8 @@ pub struct EngineConfig {
     pub commands: Arc<dyn Commands>,
     /// Whether clients may run commands in the user's shell.
     pub shell: bool,
+    /// What terminals are made of; nothing if they are switched off.
+    pub terminals: Option<TerminalsConfig>,
     /// What new sessions begin with by the host's own settings, which beat what clients write into its configuration.
     pub session_defaults: JsonObject,
 }
@@ -138,7 +141,8 @@ impl Engine {
         };
         let host = Arc::new(Host {
             default_provider: first.describe().id,
-            root: Root::new(&config.drivers, &*config.gateway),
+            root: Root::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
+            terminals: Terminals::new(config.terminals),
             commands: config.commands,
             walks: Walks::default(),
             shell: config.shell,
@@ -173,6 +177,7 @@ impl Engine {
         let since = host.clock.now_ms() - config.store.retention.clients_ms;
         host.hub.clients.restore(host.store.clients(since, clients::MAX_CLIENTS).await?);
         host.load_root().await?;
+        host.forget_earlier_terminals().await;
         host.load_catalogue().await?;
         host.watch_rules();
         Ok(Self { host })
@@ -253,18 +258,24 @@ impl Engine {
         let (reply, done) = oneshot::channel();
         let sent = handle.send(Input::Dispose(reply)).await;
         let disposed = done.await;
-        let mut sessions = self.host.sessions();
-        sessions.leaving.remove(session);
-        match disposed {
-            // Its agent is gone, but it will be there again after a restart: then it is there now as well.
-            Ok(Err(NotForgotten { listed, error })) => {
-                sessions.dormant.insert(session.into(), listed);
-                Err(error.into())
+        let result = {
+            let mut sessions = self.host.sessions();
+            sessions.leaving.remove(session);
+            match disposed {
+                // Its agent is gone, but it will be there again after a restart: then it is there now as well.
+                Ok(Err(NotForgotten { listed, error })) => {
+                    sessions.dormant.insert(session.into(), listed);
+                    Err(error.into())
+                }
+                Ok(Ok(())) => Ok(()),
+                // The session ended by itself in the meantime, with the host.
+                Err(_) => sent,
             }
-            Ok(Ok(())) => Ok(()),
-            // The session ended by itself in the meantime, with the host.
-            Err(_) => sent,
+        };
+        if result.is_ok() {
+            self.dispose_terminals_of(session).await;
         }
+        result
     }
 
     /// Whether there is such a session, announced or not.
@@ -305,6 +316,9 @@ impl Engine {
             return self.host.subscribe_root(subscriber.clone(), token).await;
         }
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
+        if uri::is_terminal(channel) {
+            return self.host.subscribe_terminal(channel, subscriber.clone(), token).await;
+        }
         if channel.starts_with(uri::WATCH) {
             return self.host.subscribe_watch(channel, subscriber.clone(), token).await;
         }
@@ -467,6 +481,9 @@ impl Engine {
         if dispatch.channel == uri::ROOT {
             return self.host.dispatch_root(dispatch).await;
         }
+        if uri::is_terminal(&dispatch.channel) {
+            return self.host.dispatch_terminal(dispatch).await;
+        }
         let Some(session) = uri::session_of(&dispatch.channel) else { return };
         let Some(handle) = self.host.sessions().wake(&self.host, &session) else { return };
         if handle.send(Input::Dispatch(Box::new(dispatch))).await.is_err() {
@@ -509,6 +526,7 @@ impl Engine {
     pub async fn reject(&self, dispatch: Dispatch, reason: String) {
         let known = dispatch.channel == uri::ROOT
             || self.host.shelf.watches.knows(&dispatch.channel)
+            || self.host.terminals.knows(&dispatch.channel)
             || uri::session_of(&dispatch.channel).is_some_and(|session| self.host.sessions().knows(&session));
         if known {
             self.host.reject(dispatch, reason).await;

@@ -32,7 +32,8 @@ use crate::root::Root;
 use crate::session::Dispatch;
 use crate::state::ChannelState;
 use crate::stopping::BackgroundOnStop;
-use crate::{EngineError, attach};
+use crate::terminals::Terminals;
+use crate::{EngineError, attach, terminals};
 
 /// How often the file of the rules is looked at while no call asks for it.
 const RULES_POLL: Duration = Duration::from_secs(1);
@@ -76,6 +77,7 @@ pub(crate) struct Host {
     pub(crate) root: Root,
     pub(crate) commands: Arc<dyn Commands>,
     pub(crate) walks: Walks,
+    pub(crate) terminals: Terminals,
     /// Whether clients may run commands in the user's shell.
     pub(crate) shell: bool,
     /// What new sessions begin with by the host's own settings.
@@ -169,6 +171,7 @@ impl Host {
     /// not hear otherwise.
     pub(crate) async fn reject(&self, mut dispatch: Dispatch, reason: String) {
         attach::without_contents(&mut dispatch.action);
+        terminals::without_typed(&mut dispatch.action);
         let (origin, from, hub) = (dispatch.origin(), dispatch.from, Arc::clone(&self.hub));
         let entry = match Entry::new(dispatch.channel.into(), dispatch.action) {
             Ok(entry) => entry.with_origin(Some(origin)).rejected(reason),

@@ -4,7 +4,7 @@
 //! whose queue is full is cut off: it reconnects and is made whole; single envelopes are never dropped.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clients::Clients;
 use crate::paging::OlderTurns;
 use crate::state::ChannelState;
+use crate::uri;
 
 /// Names a subscriber within this host's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +29,8 @@ pub struct SubscriberId(u64);
 pub struct Subscriber {
     id: SubscriberId,
     queue: mpsc::Sender<Delivery>,
+    /// About how much memory the envelopes in the queue take.
+    queued: Arc<AtomicUsize>,
     overflow: CancellationToken,
     views: Views,
 }
@@ -44,11 +47,14 @@ impl Views {
 
 impl Subscriber {
     /// A subscriber with a queue for `capacity` deliveries.
-    pub fn new(capacity: usize) -> (Self, mpsc::Receiver<Delivery>) {
+    pub fn new(capacity: usize) -> (Self, Deliveries) {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let (queue, receiver) = mpsc::channel(capacity);
+        let queued = Arc::new(AtomicUsize::new(0));
         let id = SubscriberId(NEXT.fetch_add(1, Ordering::Relaxed));
-        (Self { id, queue, overflow: CancellationToken::new(), views: Views::default() }, receiver)
+        let deliveries = Deliveries { queue: receiver, queued: Arc::clone(&queued) };
+        let (overflow, views) = (CancellationToken::new(), Views::default());
+        (Self { id, queue, queued, overflow, views }, deliveries)
     }
 
     /// Who this is.
@@ -91,6 +97,12 @@ impl Subscriber {
         if self.overflow.is_cancelled() {
             return false;
         }
+        let size = delivery.size();
+        let before = self.queued.fetch_add(size, Ordering::AcqRel);
+        if size > 0 && before > 0 && before + size > MAX_QUEUED {
+            self.overflow.cancel();
+            return false;
+        }
         match self.queue.try_send(delivery) {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Full(_)) => {
@@ -99,6 +111,51 @@ impl Subscriber {
             }
             Err(mpsc::error::TrySendError::Closed(_)) => false,
         }
+    }
+}
+
+/// How much memory the envelopes may take that wait for one subscriber.
+const MAX_QUEUED: usize = 64 * 1024 * 1024;
+
+/// A subscriber's queue, from the other end.
+#[derive(Debug)]
+pub struct Deliveries {
+    queue: mpsc::Receiver<Delivery>,
+    queued: Arc<AtomicUsize>,
+}
+
+impl Deliveries {
+    /// The next delivery; `None` when there will be no more. May be dropped and asked again.
+    pub async fn recv(&mut self) -> Option<Delivery> {
+        let delivery = self.queue.recv().await?;
+        self.taken(&delivery);
+        Some(delivery)
+    }
+
+    /// The next deliveries, at most so many; how many there were, 0 when there will be no more.
+    pub async fn recv_many(&mut self, into: &mut Vec<Delivery>, most: usize) -> usize {
+        let count = self.queue.recv_many(into, most).await;
+        into.iter().rev().take(count).for_each(|delivery| self.taken(delivery));
+        count
+    }
+
+    /// The next delivery, if it is there.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn try_recv(&mut self) -> Result<Delivery, mpsc::error::TryRecvError> {
+        let delivery = self.queue.try_recv()?;
+        self.taken(&delivery);
+        Ok(delivery)
+    }
+
+    /// Whether nothing is there now.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn taken(&self, delivery: &Delivery) {
+        self.queued.fetch_sub(delivery.size(), Ordering::AcqRel);
     }
 }
 
@@ -130,6 +187,16 @@ pub enum Delivery {
         /// The state, and since when it holds.
         snapshot: SnapshotAt,
     },
+}
+
+impl Delivery {
+    /// About how much memory an envelope takes; the rest is few, and asked for.
+    fn size(&self) -> usize {
+        match self {
+            Self::Envelope(item) => item.size(),
+            _ => 0,
+        }
+    }
 }
 
 /// A channel's state at a number.
@@ -183,11 +250,15 @@ impl Notice {
 /// How much of the recent past is held in memory for clients that come back.
 const PAST_BYTES: usize = 64 * 1024 * 1024;
 
+/// The same for what terminals show, which can be much: it must not drive out what sessions say.
+const TERMINALS_PAST_BYTES: usize = 8 * 1024 * 1024;
+
 /// Which subscribers hear which channel, and what was said recently.
 #[derive(Debug)]
 pub(crate) struct Hub {
     channels: Mutex<HashMap<Arc<str>, Vec<Subscriber>>>,
     past: Mutex<Past>,
+    terminals_past: Mutex<Past>,
     pub(crate) clients: Clients,
 }
 
@@ -210,38 +281,55 @@ impl Past {
             self.from = oldest.seq;
         }
     }
+
+    fn since(&self, after: u64, channels: &HashSet<Arc<str>>) -> Vec<Arc<Published>> {
+        let start = self.items.partition_point(|item| item.seq <= after);
+        self.items.range(start..).filter(|item| channels.contains(&item.channel)).cloned().collect()
+    }
 }
 
 impl Hub {
     /// A hub that begins at this moment of the host's clock.
     pub(crate) fn new(began: Duration) -> Self {
-        let past = Past { items: VecDeque::new(), from: 0, bytes: 0, limit: PAST_BYTES };
-        Self { channels: Mutex::default(), past: Mutex::new(past), clients: Clients::new(began) }
+        let past = |limit| Mutex::new(Past { items: VecDeque::new(), from: 0, bytes: 0, limit });
+        let (past, terminals_past) = (past(PAST_BYTES), past(TERMINALS_PAST_BYTES));
+        Self { channels: Mutex::default(), past, terminals_past, clients: Clients::new(began) }
     }
 
     /// This life's numbers are all above `seq`.
     pub(crate) fn begin(&self, seq: u64) {
-        let mut past = self.past();
-        past.from = past.from.max(seq);
+        for of_terminal in [false, true] {
+            let mut past = self.past(of_terminal);
+            past.from = past.from.max(seq);
+        }
     }
 
-    fn past(&self) -> MutexGuard<'_, Past> {
-        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    fn past(&self, of_terminal: bool) -> MutexGuard<'_, Past> {
+        let past = if of_terminal { &self.terminals_past } else { &self.past };
+        past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every envelope above this number is held.
-    pub(crate) fn past_from(&self) -> u64 {
-        self.past().from
+    /// Every envelope of these channels above this number is held.
+    pub(crate) fn past_from<'a>(&self, channels: impl IntoIterator<Item = &'a (impl AsRef<str> + 'a)>) -> u64 {
+        let from = self.past(false).from;
+        match channels.into_iter().any(|channel| uri::is_terminal(channel.as_ref())) {
+            true => from.max(self.past(true).from),
+            false => from,
+        }
     }
 
     /// What was said on some channels after a number; `None` if that is too long ago. Must run in sequence order.
     pub(crate) fn replay(&self, after: u64, channels: &HashSet<Arc<str>>) -> Option<Vec<Arc<Published>>> {
-        let past = self.past();
-        if after < past.from {
+        if after < self.past_from(channels) {
             return None;
         }
-        let start = past.items.partition_point(|item| item.seq <= after);
-        Some(past.items.range(start..).filter(|item| channels.contains(&item.channel)).cloned().collect())
+        let mut missed = self.past(false).since(after, channels);
+        let shown = self.past(true).since(after, channels);
+        if !shown.is_empty() {
+            missed.extend(shown);
+            missed.sort_by_key(|item| item.seq);
+        }
+        Some(missed)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Subscriber>>> {
@@ -298,7 +386,8 @@ impl Hub {
 
     /// Hands the newest envelope to a subscriber, unless it hears the channel anyway. Must run in sequence order.
     pub(crate) fn hand(&self, seq: u64, subscriber: &Subscriber) {
-        let Some(item) = self.past().items.back().filter(|item| item.seq == seq).cloned() else { return };
+        let newest = |of_terminal| self.past(of_terminal).items.back().filter(|item| item.seq == seq).cloned();
+        let Some(item) = newest(false).or_else(|| newest(true)) else { return };
         if !self.hears(&item.channel, subscriber.id) {
             subscriber.deliver(Delivery::Envelope(item));
         }
@@ -316,7 +405,7 @@ impl Hub {
 
 impl Publisher for Hub {
     fn publish(&self, item: &Arc<Published>) {
-        self.past().push(item);
+        self.past(uri::is_terminal(&item.channel)).push(item);
         self.clients.remember(item);
         self.each(&item.channel, |subscriber| subscriber.deliver(Delivery::Envelope(Arc::clone(item))));
     }

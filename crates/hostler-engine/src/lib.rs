@@ -39,6 +39,7 @@ mod session;
 mod state;
 mod stopping;
 mod summary;
+mod terminals;
 mod transcript;
 mod turn;
 mod uri;
@@ -58,7 +59,7 @@ pub use hostler_attachments::Limits as AttachmentLimits;
 pub use hostler_driver::{Clock, Images};
 pub use hostler_files::{Access, EntryKind, FileError, FileKind, WriteMode};
 pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
-pub use hub::{Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
+pub use hub::{Deliveries, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use paging::{Extent, OlderTurns};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
@@ -70,8 +71,11 @@ pub use returning::{Presence, Reconnected};
 pub use session::Dispatch;
 pub use state::{ChannelState, Outcome, Reduce, Refused};
 pub use stopping::BackgroundOnStop;
+pub use terminals::{
+    CreateTerminal, MAX_TERMINALS, SCROLLBACK, Shell, ShellSpec, Shells, TerminalError, TerminalSize, TerminalsConfig,
+};
 pub use turn::{AgentPhase, Effect, End, Input as TurnInput, MessageId, Need, TurnId, TurnMachine, TurnPhase};
 pub use uri::{
     ROOT, annotated as annotated_session, annotations as annotations_uri, default_chat_uri, is_session_uri,
-    worker_chat_uri,
+    is_terminal as is_terminal_channel, worker_chat_uri,
 };

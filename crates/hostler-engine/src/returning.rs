@@ -144,7 +144,7 @@ impl Host {
     }
 
     async fn exists(self: &Arc<Self>, channel: &str) -> bool {
-        if channel == uri::ROOT || self.shelf.watches.knows(channel) {
+        if channel == uri::ROOT || self.shelf.watches.knows(channel) || self.terminals.knows(channel) {
             return true;
         }
         let Some(session) = uri::session_of(channel) else { return false };
@@ -165,10 +165,10 @@ impl Host {
             return Ok(None);
         }
         if last_seen >= life.before {
-            return Ok((last_seen >= self.hub.past_from()).then(Vec::new));
+            return Ok((last_seen >= self.hub.past_from(channels)).then(Vec::new));
         }
         // The client saw numbers that never became durable, or this life alone is more than is held.
-        if last_seen > life.last_durable || self.hub.past_from() > life.before {
+        if last_seen > life.last_durable || self.hub.past_from(channels) > life.before {
             return Ok(None);
         }
         let missed = self.store.missed(last_seen, life.before, channels.to_vec()).await?;

@@ -10,7 +10,7 @@ use ahp_types::state::{
 };
 use hostler_driver::Driver;
 use hostler_store::{Batch, Durability, Entry, JournalRow};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::config::Offer;
 use crate::host::Host;
@@ -30,8 +30,16 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    pub(crate) fn new(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> Self {
-        Self { state: Mutex::new(Arc::new(initial(drivers, gateway))), values: RwLock::default() }
+    /// With a list of terminals, if there may be any.
+    pub(crate) fn new(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway, terminals: bool) -> Self {
+        let mut state = initial(drivers, gateway);
+        state.terminals = terminals.then(Vec::new);
+        Self { state: Mutex::new(Arc::new(state)), values: RwLock::default() }
+    }
+
+    /// The one writer's right.
+    pub(crate) async fn lock(&self) -> MutexGuard<'_, Arc<RootState>> {
+        self.state.lock().await
     }
 
     /// What clients have written into the host's configuration.

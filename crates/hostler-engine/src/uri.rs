@@ -9,6 +9,15 @@ pub const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
 
 const CHAT_SCHEME: &str = "ahp-chat:";
 const DEFAULT_CHAT: &str = "ahp-chat://default/";
+/// How the channels of terminals begin.
+pub(crate) const TERMINAL: &str = "ahp-terminal:";
+
+/// How VS Code names its terminals.
+const VS_CODES_TERMINAL: &str = "agenthost-terminal:";
+
+/// The longest URI that a client may choose.
+pub(crate) const MAX_URI: usize = 512;
+
 /// How the channels of watches begin.
 pub(crate) const WATCH: &str = "ahp-resource-watch:/";
 
@@ -22,11 +31,23 @@ pub fn is_session_uri(uri: &str) -> bool {
     letters.next().is_some_and(|b| b.is_ascii_lowercase())
         && letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"+.-".contains(&b))
         && !rest.is_empty()
-        && uri.len() <= 512
+        && uri.len() <= MAX_URI
         && (!scheme.starts_with("ahp-") || scheme == "ahp-session")
         && scheme != "file"
         && scheme != "mcp"
+        && !is_terminal(uri)
         && !uri.ends_with(ANNOTATIONS)
+}
+
+/// Whether a channel is a terminal's, by its name.
+pub fn is_terminal(channel: &str) -> bool {
+    channel.starts_with(TERMINAL) || channel.starts_with(VS_CODES_TERMINAL)
+}
+
+/// Whether a client may name a terminal so.
+pub(crate) fn is_terminal_uri(uri: &str) -> bool {
+    let named = uri.split_once(':').is_some_and(|(_, name)| !name.trim_matches('/').is_empty());
+    is_terminal(uri) && named && uri.len() <= MAX_URI && !uri.contains(|letter: char| letter.is_control())
 }
 
 /// The channel of a session's annotations.
@@ -119,6 +140,17 @@ mod tests {
         for channel in [ROOT, "ahp-chat://default/%%%", "ahp-terminal:/1", "", "noscheme", "file:///x", "Claude:/x"] {
             assert_eq!(session_of(channel), None, "{channel}");
         }
+    }
+
+    #[test]
+    fn terminals_are_named_by_the_protocols_scheme_or_vs_codes() {
+        for uri in ["ahp-terminal:/1", "agenthost-terminal:/1", "agenthost-terminal://shell/1", "ahp-terminal:x"] {
+            assert!(is_terminal_uri(uri) && !is_session_uri(uri), "{uri}");
+        }
+        for uri in ["ahp-terminal:", "ahp-terminal:///", "claude:/1", "ahp-terminal:/a\nb", "terminal:/1", ""] {
+            assert!(!is_terminal_uri(uri), "{uri}");
+        }
+        assert!(!is_terminal_uri(&format!("ahp-terminal:/{}", "x".repeat(MAX_URI))));
     }
 
     #[test]

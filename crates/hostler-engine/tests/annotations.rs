@@ -8,12 +8,11 @@ use ahp_types::state::AnnotationsState;
 use common::{Rig, SESSION, wish};
 use hostler_engine::{ChannelState, Delivery, EngineError, Subscriber, annotations_uri};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 /// Somebody who hears the annotations.
 struct Reader {
     _subscriber: Subscriber,
-    deliveries: mpsc::Receiver<Delivery>,
+    deliveries: hostler_engine::Deliveries,
     state: AnnotationsState,
 }
 

@@ -21,7 +21,7 @@ use hostler_engine::{
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 
 const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
 
@@ -85,7 +85,7 @@ struct Bed {
 /// A client: what it sees, moved by the protocol's own reducers.
 struct Client {
     subscriber: Subscriber,
-    deliveries: mpsc::Receiver<Delivery>,
+    deliveries: hostler_engine::Deliveries,
     session: Option<SessionState>,
     chat: Option<ChatState>,
     rejected: Option<String>,
@@ -161,6 +161,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         attachments: hostler_engine::AttachmentLimits::default(),
         commands: Arc::new(commands::PlainCommands),
         shell: true,
+        terminals: None,
         session_defaults: Default::default(),
     };
     (Engine::start(config).await.unwrap(), starts)

@@ -7,7 +7,8 @@
 //!
 //! Each agent runs under a tiny supervisor: a re-exec of the running binary that only starts the agent, watches it and
 //! ends its whole tree when the host says so or dies. The agent holds the host's pipes directly, so no byte of a
-//! conversation passes through the supervisor.
+//! conversation passes through the supervisor. A program that needs a terminal gets one end of a pty instead of pipes,
+//! begins a session that the terminal belongs to, and is ended in the same way.
 //!
 //! **Invariants.** No process of a tree outlives the tree's reason: its [`ProcessHandle`]s, the host, the agent itself.
 //! A [`ConversationLock`] is free only when its tree is empty. Nothing here knows what the lines mean that it carries.
@@ -24,6 +25,7 @@ mod lines;
 mod lock;
 mod orphans;
 mod platform;
+mod pty;
 mod redact;
 mod runtime_dir;
 mod signals;
@@ -40,7 +42,8 @@ pub use handle::{CloseMode, ProcessHandle};
 pub use lines::{LineError, LineReader, MAX_LINE};
 pub use lock::{ConversationLock, LockError};
 pub use orphans::become_host;
+pub use pty::{Pty, Size};
 pub use runtime_dir::runtime_dir;
-pub use spawn::{AgentProcess, SpawnError, SpawnSpec, SupervisorCommand, spawn};
+pub use spawn::{AgentProcess, SpawnError, SpawnSpec, SupervisorCommand, TerminalProcess, spawn, spawn_in_terminal};
 pub use stdin::AgentStdin;
 pub use supervisor::supervise_main;

@@ -32,6 +32,8 @@ pub(crate) struct Launch {
     pub(crate) cwd: PathBuf,
     /// The lock file that the supervisor removes when the tree is empty.
     pub(crate) lock: Option<PathBuf>,
+    /// Whether standard input is a terminal that the program is to control: it begins a session of its own.
+    pub(crate) terminal: bool,
 }
 
 impl Launch {
@@ -50,6 +52,7 @@ impl Launch {
             put(&mut body, name)?;
             put(&mut body, value)?;
         }
+        put_number(&mut body, usize::from(self.terminal))?;
         let mut message = Vec::with_capacity(body.len() + 4);
         put_number(&mut message, body.len())?;
         message.append(&mut body);
@@ -80,7 +83,8 @@ impl Launch {
         let lock = Some(PathBuf::from(take(body)?)).filter(|path| !path.as_os_str().is_empty());
         let args = (0..take_number(body)?).map(|_| take(body)).collect::<Result<_, _>>()?;
         let env = (0..take_number(body)?).map(|_| Ok((take(body)?, take(body)?))).collect::<io::Result<_>>()?;
-        Ok(Self { program, args, env, cwd, lock })
+        let terminal = take_number(body)? != 0;
+        Ok(Self { program, args, env, cwd, lock, terminal })
     }
 }
 
@@ -197,6 +201,7 @@ mod tests {
             env: vec![("NAME".into(), "value\nwith line feed".into())],
             cwd: "/home".into(),
             lock: None,
+            terminal: true,
         }
     }
 
@@ -205,8 +210,8 @@ mod tests {
         let sent = launch();
         let got = Launch::read_from(&mut &sent.encode().unwrap()[..]).unwrap().unwrap();
         assert_eq!(
-            (got.program, got.args, got.env, got.cwd, got.lock),
-            (sent.program, sent.args, sent.env, sent.cwd, sent.lock)
+            (got.program, got.args, got.env, got.cwd, got.lock, got.terminal),
+            (sent.program, sent.args, sent.env, sent.cwd, sent.lock, sent.terminal)
         );
         let locked = Launch { lock: Some("/run/c.lock".into()), ..launch() };
         let got = Launch::read_from(&mut &locked.encode().unwrap()[..]).unwrap().unwrap();

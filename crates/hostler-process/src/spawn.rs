@@ -23,6 +23,7 @@ use crate::lifeline::{LIFELINE_FD, LOCK_FD, Launch};
 use crate::lines::LineReader;
 use crate::lock::ConversationLock;
 use crate::orphans;
+use crate::pty::{self, Pty, Size};
 use crate::redact::Redactor;
 use crate::stdin::AgentStdin;
 use crate::tail::StderrTail;
@@ -91,18 +92,48 @@ pub struct AgentProcess {
     pub handle: ProcessHandle,
 }
 
+/// A program that has been started in a terminal of its own, which it controls.
+#[derive(Debug)]
+pub struct TerminalProcess {
+    /// The host's end of the terminal.
+    pub pty: Pty,
+    /// The program's life. Its standard error is the terminal, so it leaves no tail here.
+    pub handle: ProcessHandle,
+}
+
 /// Starts an agent; returns when it runs, or when nothing of the attempt is left. Dropping the future ends the attempt.
 pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
-    orphans::keep_reaping();
     let Pipes { host, agent } = Pipes::new()?;
+    let handle = start(spec, agent, host.stderr, false).await?;
+    Ok(AgentProcess { stdin: AgentStdin::new(host.stdin), stdout: LineReader::new(host.stdout), handle })
+}
+
+/// Starts a program in a terminal, as [`spawn`] starts an agent.
+pub async fn spawn_in_terminal(spec: SpawnSpec, size: Size) -> Result<TerminalProcess, SpawnError> {
+    let (pty, terminal) = pty::open(size)?;
+    // The supervisor complains here, and not in the terminal.
+    let (complaints, stderr) = io::pipe()?;
+    let complaints = pipe::Receiver::from_owned_fd(complaints.into())?;
+    let ends = AgentEnds { stdin: terminal.try_clone()?, stdout: terminal, stderr: stderr.into() };
+    let handle = start(spec, ends, complaints, true).await?;
+    Ok(TerminalProcess { pty, handle })
+}
+
+async fn start(
+    spec: SpawnSpec,
+    ends: AgentEnds,
+    stderr: pipe::Receiver,
+    terminal: bool,
+) -> Result<ProcessHandle, SpawnError> {
+    orphans::keep_reaping();
     let (lifeline, supervisors_end) = UnixStream::pair()?;
     lifeline.set_nonblocking(true)?;
     let lifeline = tokio::net::UnixStream::from_std(lifeline)?;
 
     let (program, cwd) = (spec.program.clone(), spec.cwd.clone());
-    let launch = launch_of(&spec).encode()?;
+    let launch = launch_of(&spec, terminal).encode()?;
     let mut lock = spec.lock;
-    let supervisor = start_supervisor(&spec.supervisor, agent, supervisors_end, lock.as_ref())?;
+    let supervisor = start_supervisor(&spec.supervisor, ends, supervisors_end, lock.as_ref())?;
     if let Some(lock) = &mut lock {
         lock.shared_with_supervisor();
     }
@@ -110,16 +141,8 @@ pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
     let tail = Arc::new(StderrTail::new(Redactor::new(spec.redact)));
     let (progress, mut seen) = watch::channel(Progress::default());
     let (stop, stopped) = watch::channel(false);
-    let watcher = Watcher {
-        supervisor,
-        lifeline,
-        launch,
-        stderr: host.stderr,
-        tail: Arc::clone(&tail),
-        progress,
-        stop: stopped,
-        lock,
-    };
+    let watcher =
+        Watcher { supervisor, lifeline, launch, stderr, tail: Arc::clone(&tail), progress, stop: stopped, lock };
     tokio::spawn(watcher.run());
 
     let start = match seen.wait_for(|progress| progress.start.is_some()).await {
@@ -127,11 +150,7 @@ pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
         Err(_) => None,
     };
     match start {
-        Some(Ok(pid)) => Ok(AgentProcess {
-            stdin: AgentStdin::new(host.stdin),
-            stdout: LineReader::new(host.stdout),
-            handle: ProcessHandle::new(Shared { pid, tail, progress: seen, stop }),
-        }),
+        Some(Ok(pid)) => Ok(ProcessHandle::new(Shared { pid, tail, progress: seen, stop })),
         Some(Err(failure)) => {
             let _ = seen.wait_for(|progress| progress.empty).await;
             Err(spawn_error(failure, program, cwd))
@@ -140,13 +159,14 @@ pub async fn spawn(spec: SpawnSpec) -> Result<AgentProcess, SpawnError> {
     }
 }
 
-fn launch_of(spec: &SpawnSpec) -> Launch {
+fn launch_of(spec: &SpawnSpec, terminal: bool) -> Launch {
     Launch {
         program: spec.program.clone(),
         args: spec.args.clone(),
         env: spec.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         cwd: spec.cwd.clone(),
         lock: spec.lock.as_ref().map(|lock| lock.path().to_owned()),
+        terminal,
     }
 }
 

@@ -46,6 +46,7 @@ fn supervise() -> io::Result<()> {
     let started = agent::start(&launch);
     // The agent alone holds the pipes: their ends mean what they say.
     inheritance::let_go_of_standard_streams()?;
+    let request = if launch.terminal { tree::HANG_UP } else { tree::REQUEST };
     drop(launch);
     let agent = match started {
         Ok(agent) => agent,
@@ -56,7 +57,7 @@ fn supervise() -> io::Result<()> {
         }
     };
     report(&inherited.lifeline, Report::Started { pid: agent.as_raw().unsigned_abs() });
-    tree::watch_until_empty(agent, &inherited.lifeline, &wakeups)?;
+    tree::watch_until_empty(agent, request, &inherited.lifeline, &wakeups)?;
     // Freed before it is announced, so that whoever hears "empty" can lock the conversation.
     drop(lock);
     report(&inherited.lifeline, Report::Empty);

@@ -26,18 +26,35 @@ pub(crate) struct Supervised {
 }
 
 impl Supervised {
-    pub(crate) fn new(
-        vars: impl IntoIterator<Item = (OsString, OsString)>,
-        credentials: &[String],
-        supervisor: SupervisorCommand,
-    ) -> Self {
-        let mut environment = Environment::from_vars(vars);
-        environment.remove_prefix("HOSTLER_");
-        for name in credentials {
-            environment.remove(name);
-        }
-        let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).map(ToOwned::to_owned);
-        Self { environment, supervisor, shell: shell.unwrap_or_else(|| USUAL_SHELL.into()) }
+    /// In this environment, which is the user's.
+    pub(crate) fn new(environment: Environment, supervisor: SupervisorCommand) -> Self {
+        let shell = users_shell(&environment);
+        Self { environment, supervisor, shell }
+    }
+}
+
+/// The user's environment, without the host's own secrets.
+pub(crate) fn users(vars: impl IntoIterator<Item = (OsString, OsString)>, credentials: &[String]) -> Environment {
+    let mut environment = Environment::from_vars(vars);
+    environment.remove_prefix("HOSTLER_");
+    for name in credentials {
+        environment.remove(name);
+    }
+    environment
+}
+
+/// The shell that the user has named, or the usual one.
+pub(crate) fn users_shell(environment: &Environment) -> OsString {
+    let shell = environment.get("SHELL").filter(|shell| !shell.is_empty()).map(ToOwned::to_owned);
+    shell.unwrap_or_else(|| USUAL_SHELL.into())
+}
+
+/// How a process ended.
+pub(crate) fn end_of(exit: ExitReport) -> CommandEnd {
+    match exit {
+        ExitReport { code: Some(code), .. } => CommandEnd::Code(code),
+        ExitReport { signal: Some(signal), .. } => CommandEnd::Signal(signal),
+        ExitReport { .. } => CommandEnd::Unknown,
     }
 }
 
@@ -85,11 +102,7 @@ impl RunningCommand for Running {
         async {
             let exit = self.0.handle.exited().await;
             self.0.handle.tree_empty().await;
-            match exit {
-                ExitReport { code: Some(code), .. } => CommandEnd::Code(code),
-                ExitReport { signal: Some(signal), .. } => CommandEnd::Signal(signal),
-                ExitReport { .. } => CommandEnd::Unknown,
-            }
+            end_of(exit)
         }
         .boxed()
     }

@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 use crate::commands::Supervised;
 use crate::models::ModelWatch;
 use crate::upstreams::{self, Joined};
-use crate::{agent, gateway};
+use crate::{agent, commands, gateway, terminals};
 
 /// The hidden command under which this program supervises one agent.
 pub(crate) const SUPERVISE: &str = "supervise";
@@ -76,6 +76,7 @@ async fn launch(
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
     let supervisor = supervisor()?;
     let driver = driver(environment, installer, &options, supervisor.clone())?;
+    let users = commands::users(environment.vars.clone(), &options.credential_variables);
     let joined = Joined::new(&options.vault);
     let config = GatewayConfig { dir: Some(options.state_dir.clone()), ..joined.config(&options.gateway)? };
     let gateway = Arc::new(Gateway::start(config).await.map_err(upstreams::sentence)?);
@@ -106,8 +107,9 @@ async fn launch(
         clock: Arc::new(SystemClock::default()),
         fleet: fleet(&options.fleet),
         attachments: options.attachments.clone(),
-        commands: Arc::new(Supervised::new(environment.vars.clone(), &options.credential_variables, supervisor)),
+        commands: Arc::new(Supervised::new(users.clone(), supervisor.clone())),
         shell: !options.no_commands,
+        terminals: terminals::config(&options.terminals, users, supervisor, &options.state_dir),
         session_defaults: session_defaults(&options),
     });
     let engine = engine.await.map_err(other)?;

@@ -9,6 +9,7 @@ mod gateway;
 mod launcher;
 mod models;
 mod proxy;
+mod terminals;
 mod upstreams;
 
 use std::ffi::OsString;

@@ -74,7 +74,6 @@ pub(crate) fn named(name: &str) -> Option<&'static Action> {
 
 const CHATS: Here = Lacks("several chats in a session");
 const DIRECTORIES: Here = Lacks("another first directory for a session, or directories of a chat");
-const TERMINALS: Here = Lacks("terminals");
 const CHANGESETS: Here = Lacks("changesets");
 const CANVASES: Here = Lacks("canvases");
 const AUTOMATIONS: Here = Lacks("automations");
@@ -85,7 +84,7 @@ const MCP_AUTH: Here = Lacks("sign-ins for MCP servers");
 actions! {
     RootAgentsChanged "root/agentsChanged" [Root] Host (0, 1, 0) Offered, "";
     RootActiveSessionsChanged "root/activeSessionsChanged" [Root] Host (0, 1, 0) Lacks("a count of sessions"), "";
-    RootTerminalsChanged "root/terminalsChanged" [Root] Host (0, 1, 0) TERMINALS, "";
+    RootTerminalsChanged "root/terminalsChanged" [Root] Host (0, 1, 0) Offered, "";
     RootConfigChanged "root/configChanged" [Root] Client (0, 1, 0) Offered, "all values together stay below 1 MiB";
 
     SessionReady "session/ready" [Session] Host (0, 1, 0) Offered, "";
@@ -173,17 +172,17 @@ actions! {
     AnnotationsEntrySet "annotations/entrySet" [Annotations] Client (0, 4, 0) Offered, "the annotation is there";
     AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) Offered, "the entry is there and not the only one";
 
-    TerminalData "terminal/data" [Terminal] Host (0, 1, 0) TERMINALS, "";
-    TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) TERMINALS, "";
-    TerminalResized "terminal/resized" [Terminal] Client (0, 1, 0) TERMINALS, "";
-    TerminalClaimed "terminal/claimed" [Terminal] Client (0, 1, 0) TERMINALS, "";
-    TerminalTitleChanged "terminal/titleChanged" [Terminal] Client (0, 1, 0) TERMINALS, "";
-    TerminalCwdChanged "terminal/cwdChanged" [Terminal] Host (0, 1, 0) TERMINALS, "";
-    TerminalExited "terminal/exited" [Terminal] Host (0, 1, 0) TERMINALS, "";
-    TerminalCleared "terminal/cleared" [Terminal] Client (0, 1, 0) TERMINALS, "";
-    TerminalCommandDetectionAvailable "terminal/commandDetectionAvailable" [Terminal] Host (0, 1, 0) TERMINALS, "";
-    TerminalCommandExecuted "terminal/commandExecuted" [Terminal] Host (0, 1, 0) TERMINALS, "";
-    TerminalCommandFinished "terminal/commandFinished" [Terminal] Host (0, 1, 0) TERMINALS, "";
+    TerminalData "terminal/data" [Terminal] Host (0, 1, 0) Offered, "";
+    TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) Offered, "the shell runs and reads: at most 256 KiB wait for it. The echo does not say what was typed";
+    TerminalResized "terminal/resized" [Terminal] Client (0, 1, 0) Offered, "there are 1 to 2000 columns and rows";
+    TerminalClaimed "terminal/claimed" [Terminal] Client (0, 1, 0) Offered, "the client holds the terminal, or nobody who is here does, or a session; it names the client itself, a client that the holder knows, or a chat of a session";
+    TerminalTitleChanged "terminal/titleChanged" [Terminal] Client (0, 1, 0) Offered, "the title has 1 to 1000 bytes";
+    TerminalCwdChanged "terminal/cwdChanged" [Terminal] Host (0, 1, 0) Offered, "";
+    TerminalExited "terminal/exited" [Terminal] Host (0, 1, 0) Offered, "";
+    TerminalCleared "terminal/cleared" [Terminal] Client (0, 1, 0) Offered, "";
+    TerminalCommandDetectionAvailable "terminal/commandDetectionAvailable" [Terminal] Host (0, 1, 0) Offered, "";
+    TerminalCommandExecuted "terminal/commandExecuted" [Terminal] Host (0, 1, 0) Offered, "";
+    TerminalCommandFinished "terminal/commandFinished" [Terminal] Host (0, 1, 0) Offered, "";
 
     ResourceWatchChanged "resourceWatch/changed" [ResourceWatch] Host (0, 2, 0) Offered, "";
 

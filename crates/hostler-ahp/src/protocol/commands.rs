@@ -53,7 +53,6 @@ macro_rules! commands {
 }
 
 const CHATS: Here = Lacks("several chats in a session");
-const TERMINALS: Here = Lacks("terminals");
 const AUTOMATIONS: Here = Lacks("automations");
 
 commands! {
@@ -72,8 +71,8 @@ commands! {
     "resolveSessionConfig" "root" "provider?, workingDirectory?, config?" => "schema, values" [-32002, -32602] Offered;
     "sessionConfigCompletions" "root" "provider?, workingDirectory?, config?, property, query?" => "items" [-32002] Offered;
     "authenticate" "root" "resource, token" => "" [-32601] Lacks("sign-ins: no agent here needs one");
-    "createTerminal" "terminal" "claim, name?, cwd?, cols?, rows?" => "" [-32601] TERMINALS;
-    "disposeTerminal" "terminal" "" => "" [-32601] TERMINALS;
+    "createTerminal" "terminal" "claim, name?, cwd?, cols?, rows?" => "null" [-32008, -32009, -32010, -32602, -32603] Offered;
+    "disposeTerminal" "terminal" "" => "null" [-32008] Offered;
     "resourceRead" "root" "uri, encoding?" => "data, encoding, contentType?" [-32008, -32009, -32602] Offered;
     "resourceWrite" "root" "uri, data, encoding, createOnly?, mode?, position?, ifMatch?" => "{}" [-32008, -32009, -32010, -32011, -32602] Offered;
     "resourceList" "root" "uri" => "entries" [-32008, -32009, -32602] Offered;

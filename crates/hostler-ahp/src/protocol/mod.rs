@@ -37,7 +37,6 @@ impl ChannelKind {
     pub(crate) fn of(channel: &str) -> Option<Self> {
         const SCHEMES: &[(&str, ChannelKind)] = &[
             ("ahp-chat:", ChannelKind::Chat),
-            ("ahp-terminal:", ChannelKind::Terminal),
             ("ahp-resource-watch:", ChannelKind::ResourceWatch),
             ("ahp-canvas:", ChannelKind::Canvas),
             ("ahp-automations:", ChannelKind::Automations),
@@ -45,6 +44,9 @@ impl ChannelKind {
         ];
         if channel == hostler_engine::ROOT {
             return Some(Self::Root);
+        }
+        if hostler_engine::is_terminal_channel(channel) {
+            return Some(Self::Terminal);
         }
         if let Some((_, kind)) = SCHEMES.iter().find(|(scheme, _)| channel.starts_with(scheme)) {
             return Some(*kind);

@@ -146,6 +146,7 @@ fn channels_are_told_apart_by_their_names() {
         ("claude:/1/changeset/turn/t", Some(ChannelKind::Changeset)),
         ("ahp-chat://default/x", Some(ChannelKind::Chat)),
         ("ahp-terminal:/1", Some(ChannelKind::Terminal)),
+        ("agenthost-terminal:/1", Some(ChannelKind::Terminal)),
         ("ahp-resource-watch:/1", Some(ChannelKind::ResourceWatch)),
         ("ahp-automations://", Some(ChannelKind::Automations)),
         ("ahp-automation-run:/1", Some(ChannelKind::AutomationRun)),

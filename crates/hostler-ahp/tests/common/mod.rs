@@ -79,6 +79,7 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         attachments: hostler_engine::AttachmentLimits::default(),
         commands: Arc::new(commands::PlainCommands),
         shell: true,
+        terminals: None,
         session_defaults: Default::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }

@@ -98,6 +98,8 @@ pub struct HostOptions {
     pub allow_bypass: bool,
     /// Whether clients may not run commands in the user's shell.
     pub no_commands: bool,
+    /// Terminals of people.
+    pub terminals: TerminalOptions,
     /// What becomes of requests for permissions and answers that nobody answers.
     pub unattended: Unattended,
     /// What becomes of a client's request for files outside of the sessions' directories.
@@ -149,6 +151,19 @@ pub struct FleetOptions {
     pub turns_in_memory: Option<usize>,
     /// Whether agents are opened ahead, when a client looks at a session.
     pub warm: bool,
+}
+
+/// What terminals are made of; what is absent is as usual.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TerminalOptions {
+    /// Whether there are none.
+    pub off: bool,
+    /// The shell, if not the user's own.
+    pub shell: Option<PathBuf>,
+    /// How many there may be.
+    pub max: Option<usize>,
+    /// How many bytes of each one's contents are kept.
+    pub scrollback: Option<usize>,
 }
 
 /// What becomes of background work when a turn is stopped.

@@ -52,7 +52,7 @@ impl Layers {
     }
 }
 
-fn parse_bytes(text: &str) -> Result<usize, String> {
+pub(super) fn parse_bytes(text: &str) -> Result<usize, String> {
     parse_size(text).and_then(|size| usize::try_from(size).map_err(|_| "a size that this machine can hold".to_owned()))
 }
 

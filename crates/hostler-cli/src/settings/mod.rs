@@ -23,7 +23,9 @@ use std::time::Duration;
 use hostler_attachments::Limits;
 use secrecy::SecretString;
 
-use crate::ports::{ClaudeChoice, Durability, FleetOptions, GatewayOptions, GrantSetting, Unattended, VaultSettings};
+use crate::ports::{
+    ClaudeChoice, Durability, FleetOptions, GatewayOptions, GrantSetting, TerminalOptions, Unattended, VaultSettings,
+};
 
 pub(crate) use file::ConfigFile;
 pub(crate) use resolve::resolve;
@@ -66,6 +68,7 @@ pub(crate) struct Settings {
     pub(crate) agent_env: Vec<(String, String)>,
     pub(crate) allow_bypass: bool,
     pub(crate) no_commands: bool,
+    pub(crate) terminals: TerminalOptions,
     pub(crate) unattended: Unattended,
     /// What becomes of requests for files outside of the sessions' directories.
     pub(crate) grants: GrantSetting,
@@ -147,6 +150,10 @@ pub(crate) enum Key {
     PermissionMode,
     AllowBypass,
     NoCommands,
+    NoTerminals,
+    TerminalShell,
+    MaxTerminals,
+    TerminalScrollback,
     Unattended,
     UnattendedAfter,
     AttachedFiles,
@@ -189,7 +196,7 @@ const COUNT: &str = "a whole number";
 const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
 
 /// All settings. What stands before a dot is the table that the configuration file has them in.
-pub(crate) const TABLE: [(Key, &str, Kind); 48] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 52] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -224,6 +231,10 @@ pub(crate) const TABLE: [(Key, &str, Kind); 48] = [
     (Key::PermissionMode, "permission-mode", Kind::Text),
     (Key::AllowBypass, "allow-bypass", Kind::Switch),
     (Key::NoCommands, "no-commands", Kind::Switch),
+    (Key::NoTerminals, "no-terminals", Kind::Switch),
+    (Key::TerminalShell, "terminal-shell", Kind::Path),
+    (Key::MaxTerminals, "max-terminals", Kind::Count),
+    (Key::TerminalScrollback, "terminal-scrollback", Kind::Size),
     (Key::Unattended, "unattended", Kind::Text),
     (Key::UnattendedAfter, "unattended-after", Kind::Seconds),
     (Key::AttachedFiles, "attachments.files", Kind::Count),
@@ -241,7 +252,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 48] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 39] = [
+const NEEDS_RESTART: [Key; 43] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -264,6 +275,10 @@ const NEEDS_RESTART: [Key; 39] = [
     Key::Durability,
     Key::AllowBypass,
     Key::NoCommands,
+    Key::NoTerminals,
+    Key::TerminalShell,
+    Key::MaxTerminals,
+    Key::TerminalScrollback,
     Key::Unattended,
     Key::UnattendedAfter,
     Key::ProxyListen,

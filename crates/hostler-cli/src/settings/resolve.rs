@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
+use super::attachments::parse_bytes;
 use super::sections::{KeySetting, UpstreamSection};
 use super::upstreams::{self, Chosen};
 use super::values::{
@@ -15,7 +16,9 @@ use super::{
     TokenChoice, Value,
 };
 use crate::environment::HostEnvironment;
-use crate::ports::{FleetOptions, GatewayOptions, Unattended, UpstreamKind, UpstreamSpec, VaultSettings};
+use crate::ports::{
+    FleetOptions, GatewayOptions, TerminalOptions, Unattended, UpstreamKind, UpstreamSpec, VaultSettings,
+};
 use crate::state::is_token;
 
 /// Joins the three places where settings are given. Pure: the environment is a value.
@@ -70,6 +73,7 @@ pub(crate) fn resolve(
         agent_env,
         allow_bypass: layers.switch(Key::AllowBypass),
         no_commands: layers.switch(Key::NoCommands),
+        terminals: layers.terminals(environment)?,
         unattended,
         grants,
         allowed_origins: layers.list(Key::AllowedOrigins),
@@ -185,6 +189,16 @@ impl Layers {
             warnings.push("`warm` has no effect with `max-warm = 0`.".to_owned());
         }
         Ok(fleet)
+    }
+
+    /// What terminals are made of.
+    fn terminals(&self, environment: &HostEnvironment) -> Result<TerminalOptions, SettingsError> {
+        Ok(TerminalOptions {
+            off: self.switch(Key::NoTerminals),
+            shell: self.path(Key::TerminalShell, environment),
+            max: self.text(Key::MaxTerminals, parse_above_zero)?,
+            scrollback: self.text(Key::TerminalScrollback, parse_bytes)?,
+        })
     }
 
     /// What a running host cannot change, by name.

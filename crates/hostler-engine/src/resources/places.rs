@@ -38,6 +38,11 @@ impl Places {
         self.lock().sessions.remove(session);
     }
 
+    /// The directory that a session is at home in, as it names it.
+    pub(crate) fn home(&self, session: &str) -> Option<String> {
+        self.lock().sessions.get(session)?.first().cloned()
+    }
+
     /// All that is allowed. Looks at directories that it does not know yet.
     pub(crate) fn roots(&self) -> Vec<Root> {
         let mut known = self.lock();

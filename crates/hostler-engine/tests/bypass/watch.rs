@@ -7,7 +7,6 @@ use ahp::reducers::apply_action_to_chat;
 use ahp_types::StateAction;
 use ahp_types::state::{ChatState, ResponsePart, ToolCallState, ToolInput};
 use hostler_engine::{ChannelState, Delivery, Published, Subscriber, default_chat_uri};
-use tokio::sync::mpsc;
 
 use crate::common::Rig;
 
@@ -29,7 +28,7 @@ pub(crate) struct Accepted {
 
 pub(crate) struct Watch {
     pub(crate) subscriber: Subscriber,
-    deliveries: mpsc::Receiver<Delivery>,
+    deliveries: hostler_engine::Deliveries,
     chat_uri: String,
     pub(crate) chat: ChatState,
     pub(crate) accepted: Vec<Accepted>,

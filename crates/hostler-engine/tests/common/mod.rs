@@ -21,7 +21,6 @@ use hostler_engine::{
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
-use tokio::sync::mpsc;
 
 pub const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
 
@@ -221,6 +220,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         attachments: options.attachments,
         commands: Arc::new(commands::PlainCommands),
         shell: true,
+        terminals: None,
         session_defaults: options.session_defaults,
     };
     (Engine::start(config).await.unwrap(), starts)
@@ -293,7 +293,7 @@ async fn whole(chat: &ChatState, older: Option<OlderTurns>) -> ChatState {
 /// Hears everything, keeps its own copy of the states, and remembers what it heard as short words.
 pub struct Listener {
     pub subscriber: Subscriber,
-    deliveries: mpsc::Receiver<Delivery>,
+    deliveries: hostler_engine::Deliveries,
     session_uri: String,
     pub chat: Option<ChatState>,
     pub session: Option<SessionState>,

@@ -1,12 +1,17 @@
 //! Linux: subreapers, `/proc`, `signalfd`.
 
 use std::collections::HashMap;
+use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -28,6 +33,17 @@ pub(crate) fn hide_memory() -> io::Result<()> {
 /// The calling process is killed when the thread that started it ends. Async-signal-safe.
 pub(crate) fn die_with_parent() -> nix::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)
+}
+
+/// Both ends of a new terminal, the host's first: it does not block. No program inherits either, and neither becomes the
+/// terminal of the calling process.
+pub(crate) fn open_pty() -> io::Result<(OwnedFd, OwnedFd)> {
+    let end = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC)?;
+    grantpt(&end)?;
+    unlockpt(&end)?;
+    // Files are opened to be closed on exec.
+    let terminal = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOCTTY).open(ptsname_r(&end)?)?;
+    Ok((end.into(), terminal.into()))
 }
 
 /// Sends `signal` to the agent and to every descendant of the calling process.

@@ -1,11 +1,13 @@
 //! Systems without subreapers and `/proc`: the agent's process group is what can be ended.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::pty::openpty;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
@@ -24,6 +26,16 @@ pub(crate) fn hide_memory() -> io::Result<()> {
 
 pub(crate) fn die_with_parent() -> nix::Result<()> {
     Ok(())
+}
+
+/// Both ends of a new terminal, the host's first: it does not block.
+pub(crate) fn open_pty() -> io::Result<(OwnedFd, OwnedFd)> {
+    let ends = openpty(None, None)?;
+    for end in [&ends.master, &ends.slave] {
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    }
+    fcntl(&ends.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok((ends.master, ends.slave))
 }
 
 /// Sends `signal` to the agent and its process group.

@@ -12,16 +12,19 @@ use nix::errno::Errno;
 use nix::unistd::{Pid, execve, getppid};
 
 use crate::lifeline::{Launch, Report, Step};
-use crate::{platform, signals};
+use crate::{platform, pty, signals};
 
-/// Starts the agent with the supervisor's standard streams, in a process group of its own.
+/// Starts the agent with the supervisor's standard streams, in a process group of its own; in a terminal, in a session of
+/// its own that the terminal belongs to.
 pub(super) fn start(launch: &Launch) -> Result<Pid, Report> {
     std::env::set_current_dir(&launch.cwd).map_err(|error| failed(Step::Directory, &error))?;
     let exec = Exec::new(launch).map_err(|error| failed(Step::Program, &error))?;
     // Forks and carries errors of the child home; the rest is ours.
     let mut command = Command::new(&launch.program);
-    command.process_group(0);
-    before_exec(&mut command, Pid::this(), exec);
+    if !launch.terminal {
+        command.process_group(0);
+    }
+    before_exec(&mut command, Pid::this(), exec, launch.terminal);
     let child = command.spawn().map_err(|error| failed(Step::Program, &error))?;
     // The supervisor must not keep the agent's directory from being unmounted.
     let _ = std::env::set_current_dir("/");
@@ -36,7 +39,7 @@ fn failed(step: Step, error: &io::Error) -> Report {
 }
 
 #[expect(unsafe_code, reason = "some things can only be said between fork and exec")]
-fn before_exec(command: &mut Command, supervisor: Pid, exec: Exec) {
+fn before_exec(command: &mut Command, supervisor: Pid, exec: Exec, terminal: bool) {
     // SAFETY: the supervisor has no other thread, so no lock (the allocator's, for one) can be held by nobody in the
     // forked child. What it calls are plain system calls.
     unsafe {
@@ -45,6 +48,9 @@ fn before_exec(command: &mut Command, supervisor: Pid, exec: Exec) {
             platform::die_with_parent()?;
             if getppid() != supervisor {
                 return Err(Errno::ECANCELED.into());
+            }
+            if terminal {
+                pty::take_control()?;
             }
             exec.run()
         });

@@ -20,6 +20,12 @@ use crate::platform::{self, Wakeups};
 /// How long the tree may take to end politely.
 const POLITENESS: Duration = Duration::from_secs(1);
 
+/// What asks an agent's tree to end.
+pub(super) const REQUEST: &[Signal] = &[Signal::SIGTERM];
+
+/// The same for a terminal's: shells that people type into do not hear the usual one, and a stopped job hears neither.
+pub(super) const HANG_UP: &[Signal] = &[Signal::SIGHUP, Signal::SIGTERM, Signal::SIGCONT];
+
 /// How soon the kill is repeated at first: a process may have forked while it was being killed.
 const SHORTEST_REPEAT: Duration = Duration::from_millis(5);
 
@@ -37,8 +43,13 @@ enum Phase {
 }
 
 /// Returns when no process of the tree is left. Ends the tree when the lifeline does, when the agent does, or when
-/// asked by a signal.
-pub(super) fn watch_until_empty(agent: Pid, lifeline: &UnixStream, wakeups: &Wakeups) -> io::Result<()> {
+/// asked by a signal; `request` are the signals by which the tree is asked.
+pub(super) fn watch_until_empty(
+    agent: Pid,
+    request: &[Signal],
+    lifeline: &UnixStream,
+    wakeups: &Wakeups,
+) -> io::Result<()> {
     let mut phase = Phase::Running;
     let mut living_agent = Some(agent);
     let mut listening = true;
@@ -54,7 +65,7 @@ pub(super) fn watch_until_empty(agent: Pid, lifeline: &UnixStream, wakeups: &Wak
                 report(lifeline, Report::Exited(exit));
                 living_agent = None;
                 if let Phase::Running = phase {
-                    phase = ask_to_end(living_agent);
+                    phase = ask_to_end(living_agent, request);
                 }
             }
             Reaped::Others => {}
@@ -81,13 +92,15 @@ pub(super) fn watch_until_empty(agent: Pid, lifeline: &UnixStream, wakeups: &Wak
         if (host_is_done || wake.told_to_stop)
             && let Phase::Running = phase
         {
-            phase = ask_to_end(living_agent);
+            phase = ask_to_end(living_agent, request);
         }
     }
 }
 
-fn ask_to_end(agent: Option<Pid>) -> Phase {
-    platform::signal_tree(agent, Signal::SIGTERM);
+fn ask_to_end(agent: Option<Pid>, request: &[Signal]) -> Phase {
+    for signal in request {
+        platform::signal_tree(agent, *signal);
+    }
     Phase::Asked { until: Instant::now() + POLITENESS }
 }
 

@@ -1,0 +1,311 @@
+//! One terminal: its shell, its state, and who wants something of it. All changes go through here.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::StateAction;
+use ahp_types::state::TerminalInfo;
+use bytes::{Buf as _, BytesMut};
+use hostler_store::{Batch, Durability, Entry};
+use hostler_terminal::{Piece, Stream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::port::{Shell, TerminalSize};
+use super::screen::Screen;
+use super::{claim, size, without_typed};
+use crate::EngineError;
+use crate::clock::ClockExt as _;
+use crate::commands::CommandEnd;
+use crate::host::Host;
+use crate::hub::Subscriber;
+use crate::session::Dispatch;
+use crate::state::ChannelState;
+
+/// How long output is gathered. What comes after a silence is told at once.
+const GATHER: Duration = Duration::from_millis(16);
+
+/// How much is read before it has to be told. Together with the time above, this is how fast a shell can write: one that
+/// floods waits for its terminal, as it would for a slow one.
+const READ: usize = 64 * 1024;
+
+/// How much may be typed that the shell has not read yet.
+const MAX_TYPED: usize = 256 * 1024;
+
+/// How many wishes may wait.
+const MAX_INPUTS: usize = 256;
+
+/// The longest title.
+pub(super) const MAX_TITLE: usize = 1000;
+
+/// What is wanted of a terminal.
+pub(super) enum Input {
+    Dispatch(Box<Dispatch>),
+    Subscribe(Subscriber, u64, oneshot::Sender<Result<(), EngineError>>),
+    /// End it, and say so.
+    Dispose(oneshot::Sender<()>),
+}
+
+pub(super) type Inputs = mpsc::Sender<Input>;
+
+/// One terminal.
+pub(super) struct Actor {
+    pub(super) host: Arc<Host>,
+    pub(super) uri: Arc<str>,
+    pub(super) screen: Screen,
+    /// Gone when it has ended.
+    pub(super) shell: Option<Arc<dyn Shell>>,
+    pub(super) stream: Stream,
+}
+
+/// What is on its way to the shell and from it.
+struct Flow {
+    /// Whether there may be more to read.
+    readable: bool,
+    buffer: Vec<u8>,
+    /// What was heard and not told yet, and how many bytes that was.
+    waiting: Vec<StateAction>,
+    heard: usize,
+    /// Since when something may be told again.
+    due: Instant,
+    typed: BytesMut,
+}
+
+/// What happened.
+enum Event {
+    Input(Input),
+    Read(usize),
+    Written(usize),
+    Due,
+    Ended(CommandEnd),
+    Stop,
+}
+
+impl Actor {
+    /// Lets it live; answers the way to it.
+    pub(super) fn spawn(self) -> Inputs {
+        let (inputs, wanted) = mpsc::channel(MAX_INPUTS);
+        let tasks = self.host.tasks.clone();
+        tasks.spawn(self.run(wanted));
+        inputs
+    }
+
+    async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+        let mut flow = Flow {
+            readable: true,
+            buffer: vec![0; READ],
+            waiting: Vec::new(),
+            heard: 0,
+            due: Instant::now(),
+            typed: BytesMut::new(),
+        };
+        loop {
+            match self.next(&mut inputs, &mut flow).await {
+                Event::Read(0) => flow.readable = false,
+                Event::Read(length) => {
+                    let pieces = self.stream.push(flow.buffer.get(..length).unwrap_or_default());
+                    self.hear(pieces, &mut flow);
+                    flow.heard += length;
+                    if Instant::now() >= flow.due {
+                        self.tell(&mut flow).await;
+                    }
+                }
+                // Nobody reads it any more.
+                Event::Written(0) => flow.typed.clear(),
+                Event::Written(length) => flow.typed.advance(length.min(flow.typed.len())),
+                Event::Due => self.tell(&mut flow).await,
+                Event::Input(Input::Dispatch(dispatch)) => self.dispatch(*dispatch, &mut flow).await,
+                Event::Input(Input::Subscribe(subscriber, token, reply)) => {
+                    self.tell(&mut flow).await;
+                    let state = ChannelState::Terminal(Arc::clone(&self.screen.state));
+                    let result = self.host.deliver_snapshot(Arc::clone(&self.uri), state, subscriber, token).await;
+                    let _ = reply.send(result);
+                }
+                Event::Ended(end) => self.ended(end, &mut flow).await,
+                Event::Input(Input::Dispose(reply)) => {
+                    self.end_shell().await;
+                    self.host.forget_terminal(&self.uri).await;
+                    let _ = reply.send(());
+                    return;
+                }
+                Event::Stop => return self.end_shell().await,
+            }
+        }
+    }
+
+    async fn next(&self, inputs: &mut mpsc::Receiver<Input>, flow: &mut Flow) -> Event {
+        let Flow { readable, buffer, waiting, heard, due, typed } = flow;
+        let shell = self.shell.as_deref();
+        let read = async {
+            match shell.filter(|_| *readable && *heard < READ) {
+                Some(shell) => shell.read(buffer).await,
+                None => pending().await,
+            }
+        };
+        let write = async {
+            match shell.filter(|_| !typed.is_empty()) {
+                Some(shell) => shell.write(typed).await,
+                None => pending().await,
+            }
+        };
+        let ended = async {
+            match shell {
+                Some(shell) => shell.ended().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.host.stop.cancelled() => Event::Stop,
+            input = inputs.recv() => input.map_or(Event::Stop, Event::Input),
+            length = write => Event::Written(length),
+            () = tokio::time::sleep_until(*due), if !waiting.is_empty() => Event::Due,
+            length = read => Event::Read(length),
+            end = ended => Event::Ended(end),
+        }
+    }
+
+    fn hear(&mut self, pieces: Vec<Piece>, flow: &mut Flow) {
+        let now = self.host.clock.now_ms();
+        for piece in pieces {
+            self.screen.hear(piece, now, &mut flow.waiting);
+        }
+    }
+
+    /// Tells what was heard. A slow disk is waited for here, and by the shell then.
+    async fn tell(&mut self, flow: &mut Flow) {
+        flow.heard = 0;
+        if flow.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut flow.waiting);
+        waiting.iter().for_each(|action| self.screen.reduce(action));
+        let entries = waiting.into_iter().map(|action| Entry::new(Arc::clone(&self.uri), action));
+        let told = async {
+            let entries = entries.collect::<Result<Vec<_>, _>>()?;
+            self.host.store.sequencer().commit(Batch::new(None, Durability::Memory).entries(entries)).await
+        };
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "what a terminal showed came too late");
+        }
+        self.list().await;
+        flow.due = Instant::now() + GATHER;
+    }
+
+    /// The host's list says what the state says.
+    async fn list(&self) {
+        let state = &self.screen.state;
+        let info = TerminalInfo {
+            resource: self.uri.to_string(),
+            title: state.title.clone(),
+            claim: state.claim.clone(),
+            lifecycle: state.lifecycle.clone(),
+        };
+        if self.host.terminals.put(info) {
+            self.host.tell_terminals().await;
+        }
+    }
+
+    async fn dispatch(&mut self, dispatch: Dispatch, flow: &mut Flow) {
+        if self.host.answer_repetition(&dispatch).await {
+            return;
+        }
+        // In the order in which it happened.
+        self.tell(flow).await;
+        let accepted = self.accept(&dispatch, flow);
+        match accepted {
+            Ok(()) => self.echo(dispatch).await,
+            Err(reason) => self.host.reject(dispatch, reason).await,
+        }
+    }
+
+    async fn echo(&mut self, mut dispatch: Dispatch) {
+        without_typed(&mut dispatch.action);
+        self.screen.reduce(&dispatch.action);
+        let (origin, from, hub) = (dispatch.origin(), dispatch.from, Arc::clone(&self.host.hub));
+        let told = async {
+            let entry = Entry::new(Arc::clone(&self.uri), dispatch.action)?.with_origin(Some(origin));
+            let batch = Batch::new(None, Durability::Memory).entry(entry).then(move |seq| {
+                if let Some(from) = from {
+                    hub.hand(seq, &from);
+                }
+            });
+            self.host.store.sequencer().commit(batch).await
+        };
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "what a client did with a terminal came too late");
+        }
+        self.list().await;
+    }
+
+    /// Whether it can be done, and does it. The error is the reason of the rejection.
+    fn accept(&mut self, dispatch: &Dispatch, flow: &mut Flow) -> Result<(), String> {
+        match &dispatch.action {
+            StateAction::TerminalInput(input) => {
+                if self.shell.is_none() {
+                    return Err("the shell has ended; nobody reads what is typed".to_owned());
+                }
+                if flow.typed.len() + input.data.len() > MAX_TYPED {
+                    return Err(format!(
+                        "the shell does not read what is typed, and {} bytes wait for it; interrupt what runs there, or \
+                         try again",
+                        flow.typed.len()
+                    ));
+                }
+                flow.typed.extend_from_slice(input.data.as_bytes());
+            }
+            StateAction::TerminalResized(resized) => {
+                let size = size(Some(resized.cols), Some(resized.rows))?;
+                self.resize(size);
+            }
+            StateAction::TerminalClaimed(claimed) => {
+                claim::may_pass(&dispatch.client_id, &self.screen.state.claim, &claimed.claim, &*self.host)?;
+            }
+            StateAction::TerminalTitleChanged(renamed) => {
+                if !(1..=MAX_TITLE).contains(&renamed.title.len()) {
+                    return Err(format!("a terminal's title has 1 to {MAX_TITLE} bytes"));
+                }
+                self.screen.named = true;
+            }
+            StateAction::TerminalCleared(_) => {}
+            _ => return Err("this host does not support that action on this channel".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn resize(&self, size: TerminalSize) {
+        if let Some(shell) = &self.shell {
+            shell.resize(size);
+        }
+    }
+
+    /// The shell has ended, and nothing is left that could write: the rest is read, and then the end is told.
+    async fn ended(&mut self, end: CommandEnd, flow: &mut Flow) {
+        if let Some(shell) = self.shell.take() {
+            while flow.readable {
+                let length = shell.read(&mut flow.buffer).await;
+                flow.readable = length > 0;
+                let pieces = self.stream.push(flow.buffer.get(..length).unwrap_or_default());
+                self.hear(pieces, flow);
+                self.tell(flow).await;
+            }
+        }
+        flow.typed.clear();
+        let pieces = self.stream.finish();
+        self.hear(pieces, flow);
+        let code = match end {
+            CommandEnd::Code(code) => Some(i64::from(code)),
+            CommandEnd::Signal(_) | CommandEnd::Unknown => None,
+        };
+        self.screen.exit(code, self.host.clock.now_ms(), &mut flow.waiting);
+        self.tell(flow).await;
+        // It will not be needed again.
+        flow.buffer = Vec::new();
+    }
+
+    async fn end_shell(&mut self) {
+        if let Some(shell) = self.shell.take() {
+            shell.end().await;
+        }
+    }
+}

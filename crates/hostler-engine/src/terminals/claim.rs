@@ -1,0 +1,124 @@
+//! Who holds a terminal, and who may pass it on. Pure.
+
+use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalSessionClaim};
+
+use crate::uri;
+
+/// What has to be known about others.
+pub(crate) trait Others {
+    /// Whether a client of that name was here lately.
+    fn knows_client(&self, client: &str) -> bool;
+    /// Whether that client is not here now.
+    fn is_away(&self, client: &str) -> bool;
+    /// Whether there is such a session.
+    fn knows_session(&self, session: &str) -> bool;
+}
+
+/// Whether a client may make a terminal with this claim. The error is a sentence.
+pub(crate) fn may_begin(client: &str, claim: &TerminalClaim, others: &impl Others) -> Result<(), String> {
+    match claim {
+        TerminalClaim::Client(TerminalClientClaim { client_id }) if client_id != client => {
+            Err("a client can claim a terminal for itself or for a session, not for another client".to_owned())
+        }
+        TerminalClaim::Client(_) => Ok(()),
+        TerminalClaim::Session(session) => check_session(session, others),
+    }
+}
+
+/// Whether a client may pass a terminal on. Who holds it may; what a session holds, or somebody who is not here, anybody
+/// may take.
+pub(crate) fn may_pass(
+    client: &str,
+    held: &TerminalClaim,
+    next: &TerminalClaim,
+    others: &impl Others,
+) -> Result<(), String> {
+    let holds = matches!(held, TerminalClaim::Client(holder) if holder.client_id == client);
+    if let TerminalClaim::Client(holder) = held
+        && !holds
+        && !others.is_away(&holder.client_id)
+    {
+        return Err("another client holds the terminal; only that client can pass it on".to_owned());
+    }
+    match next {
+        TerminalClaim::Client(next) if next.client_id == client => Ok(()),
+        TerminalClaim::Client(_) if !holds => Err("a client can take a terminal for itself only".to_owned()),
+        TerminalClaim::Client(next) if !others.knows_client(&next.client_id) => {
+            Err("this host does not know the client that the terminal is passed on to".to_owned())
+        }
+        TerminalClaim::Client(_) => Ok(()),
+        TerminalClaim::Session(session) => check_session(session, others),
+    }
+}
+
+fn check_session(claim: &TerminalSessionClaim, others: &impl Others) -> Result<(), String> {
+    if !others.knows_session(&claim.session) {
+        return Err(format!("there is no session {}", claim.session));
+    }
+    if uri::session_of(&claim.chat).as_deref() != Some(claim.session.as_str()) || claim.chat == claim.session {
+        return Err("the chat that claims the terminal is not one of the session's".to_owned());
+    }
+    let long = |id: &Option<String>| id.as_ref().is_some_and(|id| id.len() > uri::MAX_URI);
+    if long(&claim.turn_id) || long(&claim.tool_call_id) {
+        return Err(format!("the ids of a claim have at most {} bytes", uri::MAX_URI));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Somebody;
+
+    impl Others for Somebody {
+        fn knows_client(&self, client: &str) -> bool {
+            client != "stranger"
+        }
+        fn is_away(&self, client: &str) -> bool {
+            client == "gone"
+        }
+        fn knows_session(&self, session: &str) -> bool {
+            session == "claude:/s"
+        }
+    }
+
+    fn client(id: &str) -> TerminalClaim {
+        TerminalClaim::Client(TerminalClientClaim { client_id: id.into() })
+    }
+
+    fn session(session: &str, chat: &str) -> TerminalClaim {
+        let (session, chat) = (session.into(), chat.into());
+        TerminalClaim::Session(TerminalSessionClaim { session, chat, turn_id: None, tool_call_id: None })
+    }
+
+    #[test]
+    fn who_holds_a_terminal_decides() {
+        let own = session("claude:/s", &uri::default_chat_uri("claude:/s"));
+        let check = |held: &TerminalClaim, next: &TerminalClaim, fine: bool| {
+            assert_eq!(may_pass("me", held, next, &Somebody).is_ok(), fine, "{held:?} {next:?}");
+        };
+        check(&client("me"), &own, true);
+        check(&client("me"), &client("me"), true);
+        check(&client("me"), &client("you"), true);
+        check(&client("me"), &client("stranger"), false);
+        check(&client("you"), &client("me"), false);
+        check(&client("you"), &own, false);
+        check(&client("gone"), &client("me"), true);
+        check(&client("gone"), &client("you"), false);
+        check(&own, &client("me"), true);
+        check(&own, &client("you"), false);
+        check(&own, &own, true);
+    }
+
+    #[test]
+    fn a_claim_names_oneself_or_a_chat_that_there_is() {
+        let fine = |claim: &TerminalClaim| may_begin("me", claim, &Somebody).is_ok();
+        assert!(fine(&client("me")) && !fine(&client("you")));
+        assert!(fine(&session("claude:/s", &uri::default_chat_uri("claude:/s"))));
+        assert!(!fine(&session("claude:/other", &uri::default_chat_uri("claude:/other"))));
+        for chat in ["claude:/s", "ahp-chat:/x", "", &uri::default_chat_uri("claude:/other")] {
+            assert!(!fine(&session("claude:/s", chat)), "{chat}");
+        }
+    }
+}

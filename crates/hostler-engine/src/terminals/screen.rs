@@ -1,0 +1,282 @@
+//! A terminal's state, and what a shell's output does to it. No I/O and no clock.
+
+use std::sync::Arc;
+
+use ahp_types::StateAction;
+use ahp_types::actions::{
+    TerminalCommandDetectionAvailableAction, TerminalCommandExecutedAction, TerminalCommandFinishedAction,
+    TerminalCwdChangedAction, TerminalDataAction, TerminalExitedAction, TerminalTitleChangedAction,
+};
+use ahp_types::state::{TerminalContentPart, TerminalState};
+use hostler_files::uri_of;
+use hostler_terminal::{Mark, Piece, head_to_drop};
+
+use crate::state::Reduce as _;
+
+/// What a part of the contents takes beside its text.
+const PART: usize = 128;
+
+/// The state of a terminal.
+#[derive(Debug)]
+pub(super) struct Screen {
+    pub(super) state: Arc<TerminalState>,
+    /// How much of the contents is kept.
+    scrollback: usize,
+    /// Whether a person has named it: then programs do not.
+    pub(super) named: bool,
+    /// The command that runs, and since when (milliseconds since the epoch).
+    running: Option<(String, i64)>,
+    commands: u64,
+    /// Whether the shell has told of itself.
+    detected: bool,
+    /// The title that was told last.
+    title: String,
+    /// The directory that was told last.
+    directory: Option<String>,
+}
+
+impl Screen {
+    pub(super) fn new(state: TerminalState, scrollback: usize, named: bool) -> Self {
+        let (title, directory) = (state.title.clone(), state.cwd.clone());
+        Self {
+            state: Arc::new(state),
+            scrollback,
+            named,
+            running: None,
+            commands: 0,
+            detected: false,
+            title,
+            directory,
+        }
+    }
+
+    /// Moves the state. What has scrolled too far is gone.
+    pub(super) fn reduce(&mut self, action: &StateAction) {
+        let state = Arc::make_mut(&mut self.state);
+        state.reduce(action);
+        trim(&mut state.content, self.scrollback);
+    }
+
+    /// What a piece of output means, behind what is waiting to be told. `now` is in milliseconds since the epoch.
+    pub(super) fn hear(&mut self, piece: Piece, now: i64, waiting: &mut Vec<StateAction>) {
+        match piece {
+            Piece::Text(text) => match waiting.last_mut() {
+                Some(StateAction::TerminalData(before)) => before.data.push_str(&text),
+                _ => waiting.push(StateAction::TerminalData(TerminalDataAction { data: text })),
+            },
+            Piece::Title(title) => {
+                if !self.named && title != self.title {
+                    self.title.clone_from(&title);
+                    waiting.push(StateAction::TerminalTitleChanged(TerminalTitleChangedAction { title }));
+                }
+            }
+            Piece::Mark(mark) => {
+                if !std::mem::replace(&mut self.detected, true) {
+                    let available = TerminalCommandDetectionAvailableAction {};
+                    waiting.push(StateAction::TerminalCommandDetectionAvailable(available));
+                }
+                self.mark(mark, now, waiting);
+            }
+        }
+    }
+
+    fn mark(&mut self, mark: Mark, now: i64, waiting: &mut Vec<StateAction>) {
+        match mark {
+            Mark::Prompt => {}
+            Mark::Executed(command_line) => {
+                // Its end was not told.
+                self.finish(None, now, waiting);
+                self.commands += 1;
+                let command_id = self.commands.to_string();
+                self.running = Some((command_id.clone(), now));
+                let executed = TerminalCommandExecutedAction { command_id, command_line, timestamp: now };
+                waiting.push(StateAction::TerminalCommandExecuted(executed));
+            }
+            Mark::Finished(code) => self.finish(code.map(i64::from), now, waiting),
+            Mark::Directory(path) => {
+                let Ok(cwd) = uri_of(&path) else { return };
+                if self.directory.as_ref() != Some(&cwd) {
+                    self.directory = Some(cwd.clone());
+                    waiting.push(StateAction::TerminalCwdChanged(TerminalCwdChangedAction { cwd }));
+                }
+            }
+        }
+    }
+
+    /// The command that runs, if there is one, is over.
+    fn finish(&mut self, exit_code: Option<i64>, now: i64, waiting: &mut Vec<StateAction>) {
+        let Some((command_id, began)) = self.running.take() else { return };
+        let duration_ms = Some((now - began).max(0));
+        let finished = TerminalCommandFinishedAction { command_id, exit_code, duration_ms };
+        waiting.push(StateAction::TerminalCommandFinished(finished));
+    }
+
+    /// The shell has ended.
+    pub(super) fn exit(&mut self, exit_code: Option<i64>, now: i64, waiting: &mut Vec<StateAction>) {
+        self.finish(None, now, waiting);
+        waiting.push(StateAction::TerminalExited(TerminalExitedAction { exit_code }));
+    }
+}
+
+/// How much a part takes.
+fn size(part: &TerminalContentPart) -> usize {
+    PART + match part {
+        TerminalContentPart::Unclassified(part) => part.value.len(),
+        TerminalContentPart::Command(part) => part.output.len() + part.command_line.len(),
+        TerminalContentPart::Unknown(_) => 0,
+    }
+}
+
+/// Takes from the beginning what is too much, and a little more, so that this is seldom needed.
+fn trim(content: &mut Vec<TerminalContentPart>, most: usize) {
+    let total: usize = content.iter().map(size).sum();
+    if total <= most {
+        return;
+    }
+    let mut excess = total - most + most / 8;
+    let mut whole = 0;
+    for part in content.iter().take(content.len().saturating_sub(1)) {
+        if size(part) > excess {
+            break;
+        }
+        excess -= size(part);
+        whole += 1;
+    }
+    content.drain(..whole);
+    let text = match content.first_mut() {
+        Some(TerminalContentPart::Unclassified(part)) => &mut part.value,
+        Some(TerminalContentPart::Command(part)) => &mut part.output,
+        _ => return,
+    };
+    let cut = head_to_drop(text, excess);
+    text.drain(..cut);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalLifecycleState, TerminalRunningLifecycleState};
+
+    fn screen(scrollback: usize) -> Screen {
+        let state = TerminalState {
+            title: "sh".into(),
+            cwd: None,
+            cols: Some(80),
+            rows: Some(24),
+            content: Vec::new(),
+            lifecycle: TerminalLifecycleState::Running(TerminalRunningLifecycleState {}),
+            claim: TerminalClaim::Client(TerminalClientClaim { client_id: "me".into() }),
+            supports_command_detection: None,
+            is_pty: Some(true),
+        };
+        Screen::new(state, scrollback, false)
+    }
+
+    fn hear(screen: &mut Screen, pieces: impl IntoIterator<Item = Piece>) -> Vec<String> {
+        let mut waiting = Vec::new();
+        pieces.into_iter().enumerate().for_each(|(now, piece)| {
+            screen.hear(piece, i64::try_from(now).unwrap(), &mut waiting);
+        });
+        waiting.iter().for_each(|action| screen.reduce(action));
+        waiting
+            .iter()
+            .map(|action| serde_json::to_value(action).unwrap()["type"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.into())
+    }
+
+    /// All text, as somebody would see it who knows nothing of commands.
+    fn raw(screen: &Screen) -> String {
+        let part = |part: &TerminalContentPart| match part {
+            TerminalContentPart::Unclassified(part) => part.value.clone(),
+            TerminalContentPart::Command(part) => part.output.clone(),
+            TerminalContentPart::Unknown(_) => String::new(),
+        };
+        screen.state.content.iter().map(part).collect()
+    }
+
+    #[test]
+    fn commands_are_told_in_their_order() {
+        let mut screen = screen(10_000);
+        let told = hear(
+            &mut screen,
+            [
+                Piece::Mark(Mark::Finished(Some(0))),
+                Piece::Mark(Mark::Directory("/a b".into())),
+                Piece::Mark(Mark::Prompt),
+                text("$ "),
+                text("ls\r\n"),
+                Piece::Mark(Mark::Executed("ls".into())),
+                text("out"),
+                Piece::Mark(Mark::Finished(Some(2))),
+                Piece::Mark(Mark::Directory("/a b".into())),
+                text("$ "),
+            ],
+        );
+        let expected =
+            ["commandDetectionAvailable", "cwdChanged", "data", "commandExecuted", "data", "commandFinished", "data"];
+        assert_eq!(told, expected.map(|name| format!("terminal/{name}")));
+        assert_eq!(screen.state.cwd.as_deref(), Some("file:///a%20b"));
+        let content = serde_json::to_value(&screen.state.content).unwrap();
+        let command = serde_json::json!({"type": "command", "commandId": "1", "commandLine": "ls", "output": "out",
+            "timestamp": 5, "isComplete": true, "exitCode": 2, "durationMs": 2});
+        assert_eq!(content[1], command);
+        assert_eq!(content[0]["value"], "$ ls\r\n");
+        assert_eq!(raw(&screen), "$ ls\r\nout$ ");
+    }
+
+    #[test]
+    fn the_end_of_the_shell_ends_its_command() {
+        let mut screen = screen(10_000);
+        hear(&mut screen, [Piece::Mark(Mark::Executed("exit 3".into()))]);
+        let mut waiting = Vec::new();
+        screen.exit(Some(3), 9, &mut waiting);
+        waiting.iter().for_each(|action| screen.reduce(action));
+        assert!(matches!(screen.state.lifecycle, TerminalLifecycleState::Exited(_)));
+        let content = serde_json::to_value(&screen.state.content).unwrap();
+        assert_eq!((content[0]["isComplete"].as_bool(), content[0].get("exitCode")), (Some(true), None));
+    }
+
+    #[test]
+    fn titles_of_programs_are_taken_until_a_person_names_the_terminal() {
+        let mut screen = screen(10_000);
+        assert_eq!(
+            hear(&mut screen, [Piece::Title("vim".into()), Piece::Title("vim".into())]),
+            ["terminal/titleChanged"]
+        );
+        assert_eq!(screen.state.title, "vim");
+        screen.named = true;
+        assert_eq!(hear(&mut screen, [Piece::Title("top".into())]), [] as [String; 0]);
+    }
+
+    #[test]
+    fn what_has_scrolled_too_far_is_gone_at_the_end_of_a_line() {
+        let mut screen = screen(2000);
+        for line in 0..1000 {
+            hear(&mut screen, [text(&format!("{line} äöü\r\n"))]);
+            assert!(screen.state.content.iter().map(size).sum::<usize>() <= 2000);
+        }
+        let raw = raw(&screen);
+        assert!(raw.len() > 1000 && raw.ends_with("999 äöü\r\n"), "{raw}");
+        let first: u32 = raw.split(' ').next().unwrap().parse().expect("a whole line is first");
+        assert!(first > 800);
+    }
+
+    #[test]
+    fn many_commands_and_one_without_end_stay_bounded() {
+        let mut screen = screen(4000);
+        for _ in 0..500 {
+            hear(&mut screen, [Piece::Mark(Mark::Executed("true".into())), Piece::Mark(Mark::Finished(Some(0)))]);
+        }
+        assert!(screen.state.content.len() < 40);
+        hear(&mut screen, [Piece::Mark(Mark::Executed("yes".into()))]);
+        for _ in 0..100 {
+            hear(&mut screen, [text(&"y\r\n".repeat(100))]);
+        }
+        assert_eq!(screen.state.content.len(), 1, "the one that runs");
+        assert!(raw(&screen).len() <= 4000);
+    }
+}

@@ -1,0 +1,104 @@
+//! What must hold for any output whatever. The fuzzer and the ordinary tests check the same.
+#![allow(clippy::panic, reason = "a panic is the report")]
+
+use crate::{Nonce, Piece, Stream};
+
+/// The nonce of the shells that never were.
+pub const NONCE: &str = "c0ffee";
+
+/// Neighbouring texts as one: where one piece ends is up to the reads.
+fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut joined: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        match (joined.last_mut(), piece) {
+            (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+            (_, piece) => joined.push(piece),
+        }
+    }
+    joined
+}
+
+/// All that the output says, without titles, which are a look at what is in the text anyway.
+fn pieces<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Piece> {
+    let mut stream = Stream::new(Nonce::known(NONCE));
+    let mut all: Vec<Piece> = chunks.into_iter().flat_map(|chunk| stream.push(chunk)).collect();
+    all.extend(stream.finish());
+    joined(all.into_iter().filter(|piece| !matches!(piece, Piece::Title(_))).collect())
+}
+
+/// The pieces of all bytes at once.
+pub fn whole(bytes: &[u8]) -> Vec<Piece> {
+    pieces([bytes])
+}
+
+/// Splits change nothing, and what has no nonce is passed on as it is. The first byte says where it is split.
+///
+/// # Panics
+/// If they do, or it is not.
+pub fn terminal(data: &[u8]) {
+    let Some((&split, bytes)) = data.split_first() else { return };
+    let split = usize::from(split % 64) + 1;
+    let at_once = whole(bytes);
+    let by_bytes = pieces(bytes.chunks(1));
+    let somewhere = pieces(bytes.chunks(split));
+    if at_once != by_bytes || at_once != somewhere {
+        panic!("{at_once:?}\n{by_bytes:?}\n{somewhere:?}");
+    }
+    let spoofed = !bytes.windows(NONCE.len()).any(|window| window == NONCE.as_bytes());
+    let plain = String::from_utf8_lossy(bytes).into_owned();
+    let expected = if plain.is_empty() { Vec::new() } else { vec![Piece::Text(plain)] };
+    if spoofed && at_once != expected {
+        panic!("{at_once:?} is not what was written: {expected:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use std::path::Path;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Output that is likely to hold marks, halves of marks and halves of characters.
+    fn output() -> impl Strategy<Value = Vec<u8>> {
+        let parts = prop_oneof![
+            Just(&b"\x1b]633;A;c0ffee\x07"[..]),
+            Just(&b"\x1b]633;C;c0ffee;a\\x3b\x07"[..]),
+            Just(&b"\x1b]633;D;c0ffee;7"[..]),
+            Just(&b"\x1b]633;C;spoof\x07"[..]),
+            Just(&b"\x1b"[..]),
+            Just(&b"\x07"[..]),
+            Just(&b"c0ffee"[..]),
+            Just("\u{1F600}".as_bytes()),
+            Just(&b"\xf0\x9f"[..]),
+            Just(&b"\xff\r\n"[..]),
+            Just(&b"\x1b]0;title\x1b\\"[..]),
+        ];
+        let some = prop_oneof![4 => parts.prop_map(<[u8]>::to_vec), 1 => proptest::collection::vec(any::<u8>(), 0..6)];
+        proptest::collection::vec(some, 0..12).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_split_gives_the_same_and_what_is_not_ours_passes(split: u8, bytes in output()) {
+            terminal(&[&[split], bytes.as_slice()].concat());
+        }
+    }
+
+    /// So that a property that breaks is told by the ordinary tests too.
+    #[test]
+    fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
+        let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/terminal");
+        let seeds: Vec<Vec<u8>> =
+            std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
+        assert!(seeds.len() > 2);
+        for seed in seeds {
+            (0..=seed.len()).for_each(|length| terminal(&seed[..length]));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What shells in terminals say: text that is never cut inside a character, commands by shell integration, and where a long
+//! scrollback may be cut.
+//!
+//! ```text
+//!   shell + our script ──bytes──► Stream ──► text for people
+//!                                        └─► marks: a prompt, a command begins, a command has ended, a directory
+//! ```
+//!
+//! Our scripts make a shell write its marks into its output, each with a *nonce* that only this shell and this host know.
+//! [`Stream`] takes them out again; whatever else looks like a mark is somebody's output and stays where it is.
+//!
+//! **Architecture Invariant:** no process, no protocol, no clock. The only files are the scripts ([`Integration`]).
+
+#![forbid(unsafe_code)]
+
+mod integration;
+mod mark;
+mod nonce;
+mod stream;
+mod text;
+mod title;
+mod trim;
+
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+
+pub use integration::{Integration, Launch};
+pub use mark::Mark;
+pub use nonce::Nonce;
+pub use stream::{Piece, Stream};
+pub use trim::head_to_drop;

@@ -1,0 +1,150 @@
+//! Marks: `ESC ] 633 ; KIND ; NONCE [; VALUE] BEL`.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+use crate::Nonce;
+
+const START: &[u8] = b"\x1b]633;";
+const END: u8 = 0x07;
+
+/// The longest mark. Our scripts cut command lines long before that.
+const LONGEST: usize = 64 * 1024;
+
+/// What a shell says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mark {
+    /// A prompt is about to be shown: the shell can be trusted to tell of commands.
+    Prompt,
+    /// A command begins. Empty where the shell does not know its line, or was told to forget it.
+    Executed(String),
+    /// The command has ended, with this code.
+    Finished(Option<i32>),
+    /// The shell is in this directory.
+    Directory(PathBuf),
+}
+
+/// What the bytes of a possible mark are, so far.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// It can still become one.
+    Perhaps,
+    /// It is complete.
+    Whole,
+    /// It is something else.
+    No,
+}
+
+/// Looks at the newest byte of a candidate; all before it have been looked at.
+pub(crate) fn fits(candidate: &[u8], nonce: &Nonce) -> Fit {
+    let Some((&newest, before)) = candidate.split_last() else { return Fit::No };
+    let (kind, nonce) = (START.len(), nonce.expose().as_bytes());
+    let first = kind + 2;
+    let good = match before.len() {
+        at if at < kind => START.get(at) == Some(&newest),
+        at if at == kind => b"ACDP".contains(&newest),
+        at if at < first => newest == b';',
+        at if at < first + nonce.len() => nonce.get(at - first) == Some(&newest),
+        _ if newest == END => return Fit::Whole,
+        at if at == first + nonce.len() => newest == b';',
+        at => at < LONGEST && newest >= b' ' && newest != 0x7f,
+    };
+    if good { Fit::Perhaps } else { Fit::No }
+}
+
+/// What a whole mark says; `None` if that makes no sense.
+pub(crate) fn read(mark: &[u8], nonce: &Nonce) -> Option<Mark> {
+    let rest = mark.strip_prefix(START)?.strip_suffix(&[END])?;
+    let (kind, rest) = rest.split_first()?;
+    let value = rest.get(1 + nonce.expose().len()..)?;
+    let value = unescape(value.strip_prefix(b";").unwrap_or(value));
+    Some(match kind {
+        b'A' => Mark::Prompt,
+        b'C' => Mark::Executed(String::from_utf8_lossy(&value).into_owned()),
+        b'D' => Mark::Finished(std::str::from_utf8(&value).ok().and_then(|code| code.parse().ok())),
+        b'P' => {
+            let path = value.strip_prefix(b"Cwd=").filter(|path| path.starts_with(b"/"))?;
+            Mark::Directory(PathBuf::from(OsString::from_vec(path.to_vec())))
+        }
+        _ => return None,
+    })
+}
+
+/// `\\` is a backslash and `\xHH` a byte; other backslashes are what they are.
+fn unescape(value: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((&byte, after)) = rest.split_first() {
+        let hex = |digits: &[u8]| std::str::from_utf8(digits).ok().and_then(|text| u8::from_str_radix(text, 16).ok());
+        match (byte, after) {
+            (b'\\', [b'\\', after @ ..]) => {
+                plain.push(b'\\');
+                rest = after;
+            }
+            (b'\\', [b'x', high, low, after @ ..]) if hex(&[*high, *low]).is_some() => {
+                plain.extend(hex(&[*high, *low]));
+                rest = after;
+            }
+            _ => {
+                plain.push(byte);
+                rest = after;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: &str, expected: Option<Mark>) {
+        let nonce = Nonce::known("n0");
+        let mark = format!("\x1b]633;{value}\x07").into_bytes();
+        for end in 1..mark.len() {
+            assert_eq!(fits(&mark[..end], &nonce), Fit::Perhaps, "{value} at {end}");
+        }
+        assert_eq!(fits(&mark, &nonce), Fit::Whole, "{value}");
+        assert_eq!(read(&mark, &nonce), expected, "{value}");
+    }
+
+    #[test]
+    fn marks_say_what_they_say() {
+        check("A;n0", Some(Mark::Prompt));
+        check(r"C;n0;echo a\x3b b\\n \x0aü", Some(Mark::Executed("echo a; b\\n \nü".into())));
+        check("C;n0;a;b", Some(Mark::Executed("a;b".into())));
+        check("C;n0;", Some(Mark::Executed(String::new())));
+        check(
+            r"C;n0;\xzz \x+1 \",
+            Some(Mark::Executed("\\xzz \u{1} \\".replace('\u{1}', "\\x+1").replace("\\x+1 ", "\\x+1 "))),
+        );
+        check("D;n0;130", Some(Mark::Finished(Some(130))));
+        check("D;n0", Some(Mark::Finished(None)));
+        check("D;n0;many", Some(Mark::Finished(None)));
+        check("P;n0;Cwd=/a b/ü", Some(Mark::Directory("/a b/ü".into())));
+        check("P;n0;Cwd=relative", None);
+        check("P;n0;Other=1", None);
+    }
+
+    #[test]
+    fn what_is_not_ours_is_told_at_its_first_wrong_byte() {
+        let nonce = Nonce::known("n0");
+        for (wrong, at) in [
+            ("\x1b]0;", 2),
+            ("\x1b[", 1),
+            ("\x1b]633;B", 6),
+            ("\x1b]633;A\x07", 7),
+            ("\x1b]633;A;n1", 9),
+            ("\x1b]633;A;n0x", 10),
+            ("\x1b]633;C;n0;a\n", 12),
+            ("\x1b]633;C;n0;\x1b", 11),
+        ] {
+            let bytes = wrong.as_bytes();
+            assert_eq!(bytes.len(), at + 1, "{wrong:?}");
+            assert_eq!(fits(bytes, &nonce), Fit::No, "{wrong:?}");
+        }
+        let endless = [b"\x1b]633;C;n0;".as_slice(), &vec![b'a'; LONGEST]].concat();
+        assert_eq!(fits(&endless, &nonce), Fit::No);
+    }
+}

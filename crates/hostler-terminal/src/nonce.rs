@@ -1,0 +1,38 @@
+//! What tells our marks from everybody else's.
+
+use std::fmt;
+
+/// How many random bytes it is made of.
+const LENGTH: usize = 16;
+
+/// A word that one shell and this host know. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Nonce(String);
+
+impl Nonce {
+    /// A new one.
+    ///
+    /// # Errors
+    /// If the system has no random bytes.
+    pub fn new() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; LENGTH];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
+    }
+
+    /// A known one, for tests. Only letters and digits make sense.
+    pub fn known(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// For the shell's environment.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Nonce")
+    }
+}

@@ -1,0 +1,112 @@
+//! How terminals end: nothing of them is left, whoever ends them.
+
+use hostler_testkit::processes;
+use nix::sys::signal::Signal;
+
+use super::*;
+
+/// Children that leave the shell in every way that we know.
+const DETACHED: &str = "setsid sleep 4242 & nohup sleep 4242 >/dev/null 2>&1 & (setsid sh -c 'sleep 4242 & sleep 4242' &) ; \
+                        trap '' TERM HUP; sleep 4242 & echo be''gun\n";
+
+async fn with_children(home: &Home, host: &Host) -> (Client, Vec<u32>) {
+    let mut me = Client::new(host, "me").await;
+    me.open(T, &home.work()).await;
+    me.type_in(T, DETACHED).await;
+    me.shows(T, "begun").await;
+    let sleeping = || processes::descendants(host.pid).iter().filter(|process| process.command == "sleep 4242").count();
+    while sleeping() < 5 {
+        tokio::task::yield_now().await;
+    }
+    (me, host.tree())
+}
+
+#[tokio::test]
+async fn disposing_ends_the_whole_tree_even_in_the_middle_of_a_flood() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let (mut me, tree) = with_children(&home, &host).await;
+    me.type_in(T, "yes\n").await;
+    me.shows(T, "y\r\ny\r\n").await;
+    assert!(tree.len() >= 7, "{tree:?}");
+    me.call("disposeTerminal", json!({"channel": T})).await.unwrap();
+    assert_eq!(host.tree(), [] as [u32; 0]);
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_shell_leaves_behind_ends_with_it() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let (mut me, _) = with_children(&home, &host).await;
+    me.type_in(T, "exit 0\n").await;
+    me.until(|me| me.exited(T).is_some()).await;
+    assert_eq!((me.exited(T), host.tree()), (Some(Some(0)), Vec::new()));
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_shell_that_is_killed_has_no_exit_code() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let mut me = Client::new(&host, "me").await;
+    me.open(T, &home.work()).await;
+    me.type_in(T, "echo last words; kill -9 $$\n").await;
+    me.until(|me| me.exited(T).is_some()).await;
+    assert_eq!(me.exited(T), Some(None));
+    assert!(me.screen(T).contains("\nlast words\r\n"));
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_outlives_a_host_that_is_killed_and_its_clients_hear_that_terminals_are_gone() {
+    let home = Home::new();
+    let mut host = plain(&home).await;
+    let (mut me, tree) = with_children(&home, &host).await;
+    // Something durable, so that what follows is replayed.
+    me.ask("ahp-root://", json!({"type": "root/configChanged", "config": {"mine": 1}})).await;
+    let seen = me.heard.last().unwrap()["serverSeq"].clone();
+    host.signal(Signal::SIGKILL);
+    host.ended().await;
+    let left = processes::survivors(&tree).await;
+    assert!(left.is_empty(), "{left:#?}");
+
+    let host = plain(&home).await;
+    let mut raw = hostler_testkit::raw::Raw::connect(&host.url()).await;
+    let back = json!({"channel": "ahp-root://", "clientId": "me", "lastSeenServerSeq": seen, "subscriptions": ["ahp-root://", T]});
+    let answer = raw.call("reconnect", back).await.unwrap();
+    assert_eq!(answer["type"], "replay", "{answer}");
+    assert_eq!(answer["missing"], json!([T]));
+    let told =
+        answer["actions"].as_array().unwrap().iter().find(|item| item["action"]["type"] == "root/terminalsChanged");
+    assert_eq!(told.unwrap()["action"]["terminals"], json!([]), "{answer}");
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_that_comes_back_is_told_what_it_missed() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let mut me = Client::new(&host, "me").await;
+    let mut other = Client::new(&host, "other").await;
+    me.open(T, &home.work()).await;
+    other.subscribe(T).await;
+    me.type_in(T, "echo fir''st\n").await;
+    me.shows(T, "first").await;
+    let seen = me.heard.last().unwrap()["serverSeq"].clone();
+    let before = me.state(T).clone();
+    drop(me);
+    other.type_in(T, "echo sec''ond\n").await;
+    other.shows(T, "second").await;
+    let mut raw = hostler_testkit::raw::Raw::connect(&host.url()).await;
+    let back = json!({"channel": "ahp-root://", "clientId": "me", "lastSeenServerSeq": seen, "subscriptions": [T]});
+    let answer = raw.call("reconnect", back).await.unwrap();
+    assert_eq!((answer["type"].as_str(), &answer["missing"]), (Some("replay"), &json!([])), "{answer}");
+    let mut state = before;
+    for item in answer["actions"].as_array().unwrap() {
+        let action = serde_json::from_value(item["action"].clone()).unwrap();
+        ahp::reducers::apply_action_to_terminal(&mut state, &action);
+    }
+    assert_eq!(state.content, other.state(T).content);
+    host.stop().await;
+}

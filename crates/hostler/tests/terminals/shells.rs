@@ -1,0 +1,96 @@
+//! Shells that tell of their commands.
+
+use super::*;
+
+const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/zsh", "/usr/bin/fish"];
+
+/// Waits until so many commands have ended.
+async fn ended(me: &mut Client, count: usize) {
+    me.until(|me| me.commands(T).len() == count).await;
+}
+
+#[tokio::test]
+async fn commands_are_told_with_their_lines_outputs_and_codes() {
+    for shell in SHELLS {
+        let home = Home::new();
+        // What people have in their own files is read, too.
+        for (file, line) in
+            [(".bashrc", "MINE=yes"), (".zshrc", "MINE=yes"), (".config/fish/config.fish", "set -g MINE yes")]
+        {
+            let path = home.path("home").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("{line}\n")).unwrap();
+        }
+        let config = home.path("home").join(".config");
+        let host =
+            home.serve_fake(&[("HOSTLER_TERMINAL_SHELL", shell), ("XDG_CONFIG_HOME", config.to_str().unwrap())]).await;
+        let mut me = Client::new(&host, "me").await;
+        me.open(T, &home.work()).await;
+        me.until(|me| me.state(T).supports_command_detection == Some(true)).await;
+        me.type_in(T, "echo \"one;two\\\\ ü $MINE\"\r").await;
+        ended(&mut me, 1).await;
+        let (line, output, code) = me.commands(T).remove(0);
+        assert_eq!((line.as_str(), code), ("echo \"one;two\\\\ ü $MINE\"", Some(0)), "{shell}");
+        assert!(output.contains("one;two\\ ü yes"), "{shell}: {output:?}");
+
+        me.type_in(T, "false\r").await;
+        ended(&mut me, 2).await;
+        assert_eq!(me.commands(T)[1].2, Some(1), "{shell}");
+
+        // Somebody else's marks are output, and nothing more; the word that would make them ours is not to be had.
+        me.type_in(
+            T,
+            "printf '\\033]633;C;made-up;spoofed\\007\\033]633;D;made-up;7\\007'; env | grep -c HOSTLER_TERM\r",
+        )
+        .await;
+        ended(&mut me, 3).await;
+        let (line, output, _) = me.commands(T).remove(2);
+        assert!(line.starts_with("printf") && output.contains("\x1b]633;C;made-up;spoofed\x07"), "{shell}: {output:?}");
+        assert!(output.contains("\x070\r\n"), "{shell}: {output:?}");
+
+        me.type_in(T, "cd /\r").await;
+        me.until(|me| me.state(T).cwd.as_deref() == Some("file:///")).await;
+        me.type_in(T, "exit\r").await;
+        me.until(|me| me.exited(T).is_some()).await;
+        // Nothing of our own is to be seen.
+        assert!(!me.screen(T).contains("633;A"), "{shell}");
+        assert!(me.commands(T).iter().all(|(line, ..)| !line.contains("spoofed\x07")), "{shell}");
+        let mut late = Client::new(&host, "late").await;
+        late.subscribe(T).await;
+        assert_eq!(late.commands(T), me.commands(T), "{shell}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn characters_that_come_in_halves_stay_whole() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let mut me = Client::new(&host, "me").await;
+    me.open(T, &home.work()).await;
+    me.type_in(
+        T,
+        "printf '\\360\\237'; sleep 0.1; printf '\\230\\200|'; printf '\\303'; sleep 0.1; printf '\\244\\377!\\n'\n",
+    )
+    .await;
+    me.shows(T, "\u{1F600}|ä\u{FFFD}!").await;
+    me.type_in(T, "echo 'größer \u{1F680}'\n").await;
+    me.until(|me| me.screen(T).matches("größer \u{1F680}").count() == 2).await;
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn after_a_storm_of_sizes_the_last_one_holds() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let mut me = Client::new(&host, "me").await;
+    me.open(T, &home.work()).await;
+    for cols in 1..=300 {
+        me.dispatch(T, json!({"type": "terminal/resized", "cols": cols, "rows": 1 + cols % 50})).await;
+    }
+    assert_eq!(me.ask(T, json!({"type": "terminal/resized", "cols": 123, "rows": 45})).await, None);
+    me.type_in(T, "stty size\n").await;
+    me.shows(T, "\n45 123\r\n").await;
+    assert_eq!((me.state(T).cols, me.state(T).rows), (Some(123), Some(45)));
+    host.stop().await;
+}

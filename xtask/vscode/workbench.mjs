@@ -1,6 +1,6 @@
 // VS Code's workbench in a page, as a person uses it. What it is found by stands here and nowhere else.
 
-const PATIENCE = 30_000;
+const PATIENCE = 60_000;
 
 /** A new release may call these otherwise. */
 const AT = {

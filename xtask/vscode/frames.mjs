@@ -10,7 +10,7 @@ import { atTheEnd } from './parts.mjs';
 /** Listens on a port of its own and answers it. The host may go and come back: each connection dials anew. */
 export async function relay(options, host) {
   const { WebSocket, WebSocketServer } = createRequire(path.join(options.server, 'package.json'))('ws');
-  const file = fs.createWriteStream(path.join(options.out, 'frames.jsonl'));
+  const file = fs.openSync(path.join(options.out, 'frames.jsonl'), 'w');
   // The host is dialled first: whoever comes while it is away is turned away, as by the host itself.
   const dialled = new WeakMap();
   const verifyClient = ({ req }, answer) => {
@@ -27,7 +27,7 @@ export async function relay(options, host) {
   server.on('connection', (client, request) => {
     const { upstream, early } = dialled.get(request);
     const connection = ++connections;
-    const write = (what) => file.write(`${JSON.stringify({ k: connection, t: Date.now(), ...what })}\n`);
+    const write = (what) => fs.writeSync(file, `${JSON.stringify({ k: connection, t: Date.now(), ...what })}\n`);
     const pass = (direction, to) => (data) => {
       write({ dir: direction, msg: parsed(data) });
       to.send(data.toString());
@@ -45,11 +45,9 @@ export async function relay(options, host) {
       });
     }
   });
-  atTheEnd(async () => {
+  atTheEnd(() => {
     server.clients.forEach((client) => client.terminate());
     server.close();
-    file.end();
-    await once(file, 'finish');
   });
   return server.address().port;
 }

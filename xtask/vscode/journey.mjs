@@ -26,6 +26,8 @@ const STORY = [
 
 let page;
 let taken = 0;
+/** Somebody wants it to end: whatever fails from then on is no news. */
+let stopped = false;
 
 async function main() {
   const home = scratch();
@@ -147,6 +149,7 @@ async function step(what, work, name) {
     console.error(`${((Date.now() - begun) / 1000).toFixed(1)} s`);
     return result;
   } catch (error) {
+    if (stopped) throw error;
     console.error('no');
     const shown = page && (await picture('failed').catch(() => undefined));
     const why = reason(error);
@@ -209,14 +212,19 @@ function json(value) {
 for (const old of fs.readdirSync(options.out)) {
   if (/^\d\d-.*\.png$|\.log$|^frames\.jsonl$/.test(old)) fs.rmSync(path.join(options.out, old));
 }
-const interrupted = Promise.race(['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => once(process, signal).then(() => 130)));
+const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => once(process, signal));
+const interrupted = Promise.race(signals).then(() => {
+  stopped = true;
+  console.error('\nended before its time');
+  return 130;
+});
 const journey = main().then(
   () => {
     console.error(`\nEverything was seen; the pictures are in ${options.out}`);
     return 0;
   },
   (error) => {
-    console.error(`\n${error.message}`);
+    if (!stopped) console.error(`\n${error.message}`);
     return 1;
   },
 );

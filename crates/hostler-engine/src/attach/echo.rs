@@ -11,6 +11,7 @@ use super::blocks::{BLOCKS, NamedBlock, uri};
 use super::resolve::Echo;
 use super::summary::{Sent, Shown};
 use super::{meta_mut, say};
+use crate::transcript::named_content_uri;
 
 /// Rewrites a message by its plan. Returns what has to be kept for it.
 pub(super) fn rewrite(message: &mut Message, echoes: Vec<Echo>, plan: &Plan) -> Vec<Blob> {
@@ -52,20 +53,22 @@ fn original(file: &Planned) -> Blob {
 
 /// Contents that arrived with the message, or were read from the client, belong to this host from now on.
 fn kept(attachment: MessageAttachment, original: &Blob) -> MessageAttachment {
-    let resource = |label, range, display_kind, meta, selection| MessageResourceAttachment {
+    let resource = |name: &str, label, range, display_kind, meta, selection| MessageResourceAttachment {
         label,
         range,
         display_kind,
         meta,
-        uri: uri(original),
+        uri: named_content_uri(original, name),
         size_hint: i64::try_from(original.body().len()).ok(),
         content_type: Some(original.content_type().to_owned()),
         nonce: None,
         selection,
     };
     MessageAttachment::Resource(match attachment {
-        MessageAttachment::EmbeddedResource(a) => resource(a.label, a.range, a.display_kind, a.meta, a.selection),
-        MessageAttachment::Resource(a) => resource(a.label, a.range, a.display_kind, a.meta, a.selection),
+        MessageAttachment::EmbeddedResource(a) => {
+            resource(&a.label.clone(), a.label, a.range, a.display_kind, a.meta, a.selection)
+        }
+        MessageAttachment::Resource(a) => resource(&a.uri, a.label, a.range, a.display_kind, a.meta, a.selection),
         other => return other,
     })
 }

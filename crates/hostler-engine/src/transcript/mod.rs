@@ -22,7 +22,7 @@ use hostler_driver::{DriverEvent, FileEdit, PartId, PartKind, PermissionRequest,
 
 pub(crate) use self::failure::{Failure, error};
 pub(crate) use self::local::TOOL;
-pub(crate) use self::output::{INLINE, Output, beginning, content_hash, content_uri};
+pub(crate) use self::output::{INLINE, Output, beginning, content_hash, content_uri, named_content_uri};
 use self::tools::Tools;
 pub(crate) use self::worker::WorkerLink;
 use crate::budget::LimitReached;

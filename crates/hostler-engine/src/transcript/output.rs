@@ -16,6 +16,18 @@ pub(crate) fn content_uri(blob: &Blob) -> String {
     format!("{CONTENT_SCHEME}{}", blob.hash())
 }
 
+/// The URI of contents with the name that they had where they come from: the last part of a URI's path, if it is a name
+/// that can stand in a URI.
+pub(crate) fn named_content_uri(blob: &Blob, origin: &str) -> String {
+    let path = origin.split(['?', '#']).next().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let fits = |name: &str| (1..=255).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
+    match fits(name) && name != blob.hash() {
+        true => format!("{}/{name}", content_uri(blob)),
+        false => content_uri(blob),
+    }
+}
+
 /// The hash in the URI of contents.
 pub(crate) fn content_hash(uri: &str) -> Option<&str> {
     uri.strip_prefix(CONTENT_SCHEME)?.split('/').next()
@@ -45,23 +57,23 @@ impl Output {
 
     /// Keeps contents aside and names them.
     pub(crate) fn refer(&mut self, content_type: &str, body: String) -> ContentRef {
+        self.refer_from("", content_type, body)
+    }
+
+    /// The same for the text of a file.
+    pub(crate) fn refer_file(&mut self, file: &str, body: String) -> ContentRef {
+        self.refer_from(file, "text/plain", body)
+    }
+
+    fn refer_from(&mut self, origin: &str, content_type: &str, body: String) -> ContentRef {
         let blob = Blob::new(content_type, body.into_bytes());
         let reference = ContentRef {
-            uri: content_uri(&blob),
+            uri: named_content_uri(&blob, origin),
             size_hint: i64::try_from(blob.body().len()).ok(),
             content_type: Some(content_type.to_owned()),
             nonce: None,
         };
         self.blobs.push(blob);
-        reference
-    }
-
-    /// Keeps the contents of a file aside, under the last part of the file's own URI.
-    pub(crate) fn refer_file(&mut self, file: &str, body: String) -> ContentRef {
-        let mut reference = self.refer("text/plain", body);
-        if let Some((_, name)) = file.rsplit_once('/').filter(|(_, name)| !name.is_empty()) {
-            reference.uri = format!("{}/{name}", reference.uri);
-        }
         reference
     }
 
@@ -78,4 +90,30 @@ impl Output {
 /// The beginning of a text, cut between characters.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_carry_the_name_that_they_had_where_that_is_one() {
+        let blob = Blob::new("text/plain", b"x".to_vec());
+        let plain = content_uri(&blob);
+        for (origin, name) in [
+            ("file:///a/my%20notes.md", "my%20notes.md"),
+            ("vscode-agent-host://local/ab/main.rs?_ah=e30", "main.rs"),
+            ("shot.png", "shot.png"),
+        ] {
+            let uri = named_content_uri(&blob, origin);
+            assert_eq!(uri, format!("{plain}/{name}"));
+            assert_eq!(content_hash(&uri), Some(blob.hash()));
+            assert_eq!(named_content_uri(&blob, &uri), uri, "named once, it keeps its name");
+        }
+        for origin in ["", "file:///a/", "Pasted Image", "Bär", plain.as_str(), &"x".repeat(256)] {
+            assert_eq!(named_content_uri(&blob, origin), plain, "{origin}");
+        }
+        assert_eq!(content_hash(&plain), Some(blob.hash()));
+        assert_eq!(content_hash("file:///x"), None);
+    }
 }

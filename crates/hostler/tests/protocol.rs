@@ -10,6 +10,8 @@ mod annotations;
 mod approvals;
 #[path = "protocol/attaching.rs"]
 mod attaching;
+#[path = "protocol/beside_js.rs"]
+mod beside_js;
 #[path = "protocol/clients.rs"]
 mod clients;
 mod common;
@@ -37,10 +39,14 @@ mod ordering;
 mod questions;
 #[path = "protocol/queueing.rs"]
 mod queueing;
+#[path = "protocol/real.rs"]
+mod real;
 #[path = "protocol/reconnecting.rs"]
 mod reconnecting;
 #[path = "protocol/refusing.rs"]
 mod refusing;
+#[path = "protocol/restarting.rs"]
+mod restarting;
 #[path = "protocol/root.rs"]
 mod root;
 #[path = "protocol/sessions.rs"]
@@ -53,13 +59,17 @@ mod subscribing;
 mod transport;
 #[path = "protocol/turns.rs"]
 mod turns;
+#[path = "protocol/vanishing.rs"]
+mod vanishing;
 #[path = "protocol/versions.rs"]
 mod versions;
 #[path = "protocol/watching.rs"]
 mod watching;
+#[path = "protocol/workers.rs"]
+mod workers;
 
 /// How many cases there are at least; each of them is played at every version.
-const CASES: usize = 560;
+const CASES: usize = 610;
 
 #[test]
 fn no_case_is_lost() {
@@ -67,6 +77,7 @@ fn no_case_is_lost() {
         annotations::CASES,
         approvals::CASES,
         attaching::CASES,
+        beside_js::CASES,
         clients::CASES,
         completing::CASES,
         configuration::CASES,
@@ -79,16 +90,20 @@ fn no_case_is_lost() {
         ordering::CASES,
         questions::CASES,
         queueing::CASES,
+        real::CASES,
         reconnecting::CASES,
         refusing::CASES,
+        restarting::CASES,
         root::CASES,
         sessions::CASES,
         strange::CASES,
         subscribing::CASES,
         transport::CASES,
         turns::CASES,
+        vanishing::CASES,
         versions::CASES,
         watching::CASES,
+        workers::CASES,
     ];
     let names: Vec<_> = areas.concat();
     let mut different = names.clone();

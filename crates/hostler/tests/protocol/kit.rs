@@ -30,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Every command is asked about.
 const ASK: &str = "[global]\nversion = 1\nrules = [{ effect = \"ask\", scope = \"global\", rule = \"Bash\" }]\n";
 
+/// How a host is that takes another one's place: clients that do not come back have soon left.
+const AFTERWARDS: [(&str, &str); 2] = [("HOSTLER_NO_COMMANDS", "false"), ("HOSTLER_ABSENCE", "1")];
+
 /// A host that the cases of an area share. Each of them has clients, sessions and a directory of its own.
 pub struct Stage {
     pub home: Home,
@@ -68,14 +71,14 @@ impl Stage {
         self.host.ended().await;
         let left = hostler_testkit::processes::survivors(&tree).await;
         assert!(left.is_empty(), "left behind: {left:#?}");
-        let host = self.home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
+        let host = self.home.serve_fake(&AFTERWARDS).await;
         Self { home: self.home, host }
     }
 
     /// Ends the host politely and starts another one in the same home.
     pub async fn restarted(self) -> Self {
         self.host.stop().await;
-        let host = self.home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
+        let host = self.home.serve_fake(&AFTERWARDS).await;
         Self { home: self.home, host }
     }
 }

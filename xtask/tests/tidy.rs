@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 15] = [
+const LAYERS: [(&str, &[&str]); 16] = [
+    ("hostler-telemetry", &[]),
     ("hostler-process", &[]),
     ("hostler-rules", &[]),
     ("hostler-attachments", &[]),
@@ -30,8 +31,8 @@ const LAYERS: [(&str, &[&str]); 15] = [
             "hostler-terminal",
         ],
     ),
-    ("hostler-ahp", &["hostler-engine"]),
-    ("hostler-cli", &["hostler-attachments", "hostler-driver", "hostler-rules"]),
+    ("hostler-ahp", &["hostler-engine", "hostler-telemetry"]),
+    ("hostler-cli", &["hostler-attachments", "hostler-driver", "hostler-rules", "hostler-telemetry"]),
     (
         "hostler",
         &[
@@ -44,6 +45,7 @@ const LAYERS: [(&str, &[&str]); 15] = [
             "hostler-process",
             "hostler-store",
             "hostler-terminal",
+            "hostler-telemetry",
         ],
     ),
     ("hostler-testkit", &["hostler-attachments", "hostler-driver", "hostler-process"]),

@@ -9,10 +9,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ahp_types::commands::{Implementation, InitializeResult, ReconnectResult, ReconnectSnapshotResult};
+use ahp_types::state::TelemetryCapabilities;
 use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use hostler_engine::{
     Deliveries, Delivery, Engine, EngineError, Extent, Presence, Reconnected, SnapshotAt, Subscriber,
 };
+use hostler_telemetry::LogTap;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -21,6 +23,7 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::encode::{self, Frame, Long};
+use crate::logs;
 use crate::methods::{self, Hello};
 use crate::protocol::notifications;
 use crate::reader::Reader;
@@ -58,6 +61,8 @@ impl Default for ConnectionLimits {
 pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) limits: ConnectionLimits,
+    /// The host's own log, if clients may hear it.
+    pub(crate) logs: Option<LogTap>,
     /// How frames are written on this connection.
     pub(crate) encoding: Encoding,
     /// Fires when the server stops.
@@ -101,7 +106,7 @@ where
         greeted = tokio::time::timeout(context.limits.handshake, greeting) => greeted,
     };
     // The presence lasts until the end of this function, however that comes.
-    let Client { version, id: client_id, presence: _presence } = match greeted {
+    let Client { version, id: client_id, logs, presence: _presence } = match greeted {
         Ok(Some(client)) => client,
         Ok(None) => return Goodbye::Done,
         Err(_) => return Goodbye::NeverInitialized,
@@ -119,6 +124,7 @@ where
     // What the host has asked the client and is not answered fails with the end of this function.
     let _hang_up = reverse.hang_up_on_drop();
     let reader = Reader::new(context, subscriber, client_id, waiting, replies, large, reverse);
+    reader.hear_logs(&logs);
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
@@ -142,6 +148,8 @@ where
 struct Client {
     version: Version,
     id: String,
+    /// The channels of the log that it hears from the beginning.
+    logs: Vec<String>,
     presence: Presence,
 }
 
@@ -206,7 +214,8 @@ where
 {
     let presence = context.engine.client_arrived(&hello.client_id, hello.version.memo()).await;
     context.engine.shows(&hello.client_id, subscriber);
-    let (snapshots, held) = snapshots(context, subscriber, deliveries, Extent::All, &hello.subscriptions).await?;
+    let (logs, channels) = apart(hello.subscriptions);
+    let (snapshots, held) = snapshots(context, subscriber, deliveries, Extent::All, &channels).await?;
     let last = snapshots.iter().map(|snapshot| snapshot.from_seq).max();
     let server_seq = i64::try_from(last.unwrap_or_else(|| context.engine.current_seq())).unwrap_or(i64::MAX);
     let result = InitializeResult {
@@ -222,12 +231,15 @@ where
         default_directory: Url::from_directory_path(context.engine.default_directory()).ok().map(String::from),
         completion_trigger_characters: Some(["@", "#", "/"].map(str::to_owned).to_vec()),
         terminal_command_prefix: context.engine.command_prefix().map(str::to_owned),
-        telemetry: None,
+        telemetry: context.logs.as_ref().map(|_| TelemetryCapabilities {
+            logs: Some(logs::TEMPLATE.to_owned()),
+            ..TelemetryCapabilities::default()
+        }),
         automations: None,
     };
     let frame = with_snapshots(context, id, &result, &hello.version, snapshots).await;
     answer_and_release(context, outbound, &hello.version, frame, held).await?;
-    Some(Client { version: hello.version, id: hello.client_id, presence })
+    Some(Client { version: hello.version, id: hello.client_id, logs, presence })
 }
 
 /// Takes a client up again where it left. The inner error leaves the connection as it was.
@@ -249,7 +261,8 @@ where
     let engine = &context.engine;
     let known = engine.client_memo(&back.client_id).and_then(|memo| Version::of_memo(&memo));
     let Some(version) = known else { return Some(Err(EngineError::ClientUnknown.into())) };
-    let answer = engine.reconnect(&back.client_id, back.last_seen, &back.subscriptions, subscriber, 0).await;
+    let (logs, channels) = apart(back.subscriptions);
+    let answer = engine.reconnect(&back.client_id, back.last_seen, &channels, subscriber, 0).await;
     let (channels, missing, replay) = match answer {
         Ok(Reconnected::Replay { channels, missing }) => (channels, missing, true),
         Ok(Reconnected::Snapshots { channels, missing }) => (channels, missing, false),
@@ -257,7 +270,7 @@ where
     };
     let presence = engine.client_arrived(&back.client_id, version.memo()).await;
     engine.shows(&back.client_id, subscriber);
-    let client = Client { version, id: back.client_id, presence };
+    let client = Client { version, id: back.client_id, logs, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
         let frame = context.encoding.frame(&encode::replay(id, &client.version, &missed, &missing));
         answer_and_release(context, outbound, &client.version, frame, Vec::new()).await?;
@@ -268,6 +281,11 @@ where
     let frame = with_snapshots(context, id, &result, &client.version, snapshots).await;
     answer_and_release(context, outbound, &client.version, frame, held).await?;
     Some(Ok(client))
+}
+
+/// The channels of the log, and all others: the log has no state, and the engine knows nothing of it.
+fn apart(channels: Vec<String>) -> (Vec<String>, Vec<String>) {
+    channels.into_iter().partition(|channel| logs::is_channel(channel))
 }
 
 /// Subscribes to channels and gathers their snapshots; what else arrived meanwhile is to be sent after them.

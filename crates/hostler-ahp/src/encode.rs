@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use ahp_types::ROOT_RESOURCE_URI;
-use ahp_types::notifications::{SessionAddedParams, SessionRemovedParams, SessionSummaryChangedParams};
+use ahp_types::notifications::{
+    AuthRequiredParams, AuthRequiredReason, OtlpExportLogsParams, ProgressParams, SessionAddedParams,
+    SessionRemovedParams, SessionSummaryChangedParams,
+};
 use ahp_types::state::{Snapshot, SnapshotState};
 use bytes::Bytes;
 use hostler_engine::{NoticeKind, Published, SessionPage, SnapshotAt};
@@ -104,6 +107,16 @@ pub(crate) fn notice(kind: &NoticeKind) -> Frame {
     let method = notifications::row(kind).name;
     let channel = ROOT_RESOURCE_URI.to_owned();
     match kind {
+        NoticeKind::SignInOver(resource) => {
+            let (resource, reason) = ((**resource).clone(), Some(AuthRequiredReason::Expired));
+            notification(method, &AuthRequiredParams { channel, resource, reason })
+        }
+        NoticeKind::Progress(step) => {
+            let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+            let (progress_token, message) = (step.token.clone(), Some(step.message.clone()));
+            let (progress, total) = (number(step.done), step.total.map(number));
+            notification(method, &ProgressParams { channel, progress_token, progress, total, message })
+        }
         NoticeKind::SessionAdded(summary) => {
             let summary = (**summary).clone();
             notification(method, &SessionAddedParams { channel, summary })
@@ -117,6 +130,11 @@ pub(crate) fn notice(kind: &NoticeKind) -> Frame {
             notification(method, &SessionSummaryChangedParams { channel, session, changes })
         }
     }
+}
+
+/// Lines of the log.
+pub(crate) fn logs(params: &OtlpExportLogsParams) -> Frame {
+    notification(notifications::EXPORT_LOGS.name, params)
 }
 
 /// The answer to a request.

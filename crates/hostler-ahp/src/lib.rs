@@ -14,6 +14,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzzing;
 mod lane;
+mod logs;
 mod memory;
 mod methods;
 mod protocol;

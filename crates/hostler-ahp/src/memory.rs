@@ -27,6 +27,7 @@ pub fn connect_in_memory(engine: &Engine, limits: ConnectionLimits) -> MemoryCon
     let context = Context {
         engine: engine.clone(),
         limits,
+        logs: None,
         encoding: Encoding::Plain,
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),

@@ -1,16 +1,20 @@
 //! The commands: what each request does.
 
+use std::time::Duration;
+
 use ahp_types::commands::{
-    CompletionItemKind, CompletionsParams, CompletionsResult, CreateChatParams, CreateSessionParams,
-    CreateTerminalParams, FetchTurnsParams, InitializeParams, ListSessionsParams, ReconnectParams,
+    AuthenticateParams, CompletionItemKind, CompletionsParams, CompletionsResult, CreateChatParams,
+    CreateSessionParams, CreateTerminalParams, FetchTurnsParams, InitializeParams, ListSessionsParams, ReconnectParams,
     ResolveSessionConfigParams, ResolveSessionConfigResult, SessionConfigCompletionsParams,
     SessionConfigCompletionsResult, SubscribeParams,
 };
 use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
 use hostler_engine::{
-    AuditRow, ConfigWish, CreateSession, CreateTerminal, Engine, EngineError, Extent, Images, SessionPage,
+    AuditRow, ConfigWish, CreateSession, CreateTerminal, Engine, EngineError, Extent, Images, ProgressWish,
+    SessionPage, Subscriber,
 };
+use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -48,12 +52,41 @@ pub(crate) enum Command {
     DropImages(DropParams),
     /// Say what would become of attachments, which are looked at for that.
     Plan(PlanParams),
+    /// Take somebody's token; whoever it is for is asked whether it is good.
+    SignIn(SignIn),
     /// Say what can be configured; git is asked.
     ResolveConfig(ResolveSessionConfigParams),
     /// Say what can be offered to somebody who is typing; the disk is looked at.
     Completions(CompletionsParams),
     /// Say which values a property can have; git is asked.
     ConfigValues(SessionConfigCompletionsParams),
+}
+
+/// `authenticate`, with the token where nobody prints it.
+pub(crate) struct SignIn {
+    resource: String,
+    /// Absent to take back what was brought.
+    token: Option<SecretString>,
+    lasts: Option<Duration>,
+}
+
+impl SignIn {
+    fn read(params: Value) -> Result<Self, RpcError> {
+        let AuthenticateParams { resource, token, expires_in, .. } = decode::params(params)?;
+        let seconds = expires_in.map(|seconds| u64::try_from(seconds).unwrap_or_default());
+        if seconds == Some(0) {
+            return Err(RpcError::params("expiresIn must be a positive number of seconds"));
+        }
+        let token = (!token.is_empty()).then(|| SecretString::from(token));
+        Ok(Self { resource, token, lasts: seconds.map(Duration::from_secs) })
+    }
+}
+
+/// Takes a token, or takes it back.
+pub(crate) async fn sign_in(engine: &Engine, sign_in: SignIn) -> Result<Value, RpcError> {
+    let SignIn { resource, token, lasts } = sign_in;
+    engine.authenticate(&resource, token, lasts).await?;
+    Ok(json!({}))
 }
 
 /// How many entries of an audit log are sent at once, unless fewer are asked for.
@@ -135,7 +168,13 @@ pub(crate) fn reconnect(params: Value) -> Result<Back, RpcError> {
 }
 
 /// Reads and, where it is quick, carries out a request on a ready connection.
-pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Value) -> Command {
+pub(crate) fn command(
+    engine: &Engine,
+    client_id: &str,
+    subscriber: &Subscriber,
+    method: &str,
+    params: Value,
+) -> Command {
     // The table says what is offered; everything that it offers is below.
     if let Err(error) = commands::offered(method) {
         return Command::Answer(Err(error));
@@ -150,7 +189,7 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
             Ok(params) => return Command::FetchTurns(params),
             Err(error) => Err(error),
         },
-        "createSession" => create_session(engine, client_id, params),
+        "createSession" => create_session(engine, client_id, subscriber, params),
         "disposeSession" => match decode::params::<ChannelOnly>(params) {
             Ok(params) => return Command::Dispose(params.channel),
             Err(error) => Err(error),
@@ -193,6 +232,10 @@ pub(crate) fn command(engine: &Engine, client_id: &str, method: &str, params: Va
         },
         "listSessions" => match list_sessions(engine, params) {
             Ok(page) => return Command::List(page),
+            Err(error) => Err(error),
+        },
+        "authenticate" => match SignIn::read(params) {
+            Ok(sign_in) => return Command::SignIn(sign_in),
             Err(error) => Err(error),
         },
         "resolveSessionConfig" => match decode::params(params) {
@@ -238,7 +281,7 @@ pub(crate) struct WorkParams {
     pub(crate) id: String,
 }
 
-fn create_session(engine: &Engine, client_id: &str, params: Value) -> Result<Value, RpcError> {
+fn create_session(engine: &Engine, client_id: &str, subscriber: &Subscriber, params: Value) -> Result<Value, RpcError> {
     if params.get("fork").is_some_and(|fork| !fork.is_null()) {
         let sentence = "a session cannot be forked on creation; fork a chat with createChat where it is offered";
         return Err(RpcError::params(sentence));
@@ -253,6 +296,7 @@ fn create_session(engine: &Engine, client_id: &str, params: Value) -> Result<Val
         working_directories: params.working_directories.unwrap_or_default(),
         config: params.config,
         active_client: params.active_client,
+        progress: params.progress_token.map(|token| ProgressWish { token, to: subscriber.clone() }),
     })?;
     Ok(Value::Null)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ahp_types::commands::FetchTurnsParams;
+use ahp_types::commands::{FetchTurnsParams, SubscribeResult};
 use futures::{Stream, StreamExt as _};
 use hostler_engine::{Extent, Subscriber};
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use crate::decode;
 use crate::encode::{self, Frame};
 use crate::files::ClientFiles;
 use crate::lane::Lane;
+use crate::logs::{self, Logs};
 use crate::methods::{self, Command};
 use crate::protocol::{self, ChannelKind};
 use crate::resources::Turns;
@@ -47,6 +48,8 @@ pub(crate) struct Reader {
     questions: Arc<Semaphore>,
     /// For what is done with files.
     turns: Turns,
+    /// What the client hears of the log, if there is one.
+    logs: Option<Logs>,
 }
 
 impl Reader {
@@ -63,7 +66,29 @@ impl Reader {
         let room = |most| Arc::new(Semaphore::new(most));
         let (early, plans, questions) = (room(MAX_EARLY), room(MAX_PLANS), room(MAX_QUESTIONS));
         let turns = Turns::default();
-        Self { context, subscriber, client_id, waiting, replies, large, reverse, lane, early, plans, questions, turns }
+        let logs = context.logs.clone().map(|tap| Logs::new(tap, replies.clone()));
+        Self {
+            context,
+            subscriber,
+            client_id,
+            waiting,
+            replies,
+            large,
+            reverse,
+            lane,
+            early,
+            plans,
+            questions,
+            turns,
+            logs,
+        }
+    }
+
+    /// The client hears these channels of the log from the beginning.
+    pub(crate) fn hear_logs(&self, channels: &[String]) {
+        if let Some(logs) = &self.logs {
+            channels.iter().for_each(|channel| logs.hear(channel));
+        }
     }
 
     pub(crate) async fn run(self, mut inbound: impl Stream<Item = String> + Send + Unpin) {
@@ -124,7 +149,7 @@ impl Reader {
 
     async fn request(&self, id: RequestId, method: &str, params: Value) -> bool {
         let engine = self.context.engine.clone();
-        match methods::command(&engine, &self.client_id, method, params) {
+        match methods::command(&engine, &self.client_id, &self.subscriber, method, params) {
             Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
             Command::List(page) => self.reply(encode::sessions(&id, &page)).await,
             Command::Subscribe(channel, extent) => self.subscribe(id, &channel, extent).await,
@@ -142,6 +167,7 @@ impl Reader {
                 Err(error) => self.reply(encode::answer(&id, Err(error))).await,
             },
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
+            Command::SignIn(params) => self.look_up(id, async move { methods::sign_in(&engine, params).await }).await,
             Command::ResolveConfig(params) => {
                 self.look_up(id, async move { methods::resolve_config(&engine, params).await }).await
             }
@@ -211,6 +237,11 @@ impl Reader {
     }
 
     async fn subscribe(&self, id: RequestId, channel: &str, extent: Extent) -> bool {
+        if let Some(logs) = self.logs.as_ref().filter(|_| logs::is_channel(channel)) {
+            let going_on = self.reply(encode::success(&id, &SubscribeResult { snapshot: None })).await;
+            logs.hear(channel);
+            return going_on;
+        }
         let token = self.waiting.add(id);
         // What is not there yet is waited for; what the client says next is not.
         if self.context.engine.may_begin(channel)
@@ -246,6 +277,9 @@ impl Reader {
         match method {
             "unsubscribe" => {
                 if let Some(channel) = params.get("channel").and_then(Value::as_str) {
+                    if let Some(logs) = &self.logs {
+                        logs.forget(channel);
+                    }
                     let (engine, id) = (&self.context.engine, self.subscriber.id());
                     engine.client_unsubscribed(&self.client_id, channel, id).await;
                 }

@@ -1,6 +1,6 @@
 //! JSON-RPC 2.0: telling messages apart, and errors with AHP's codes.
 
-use ahp_types::errors::{ahp_error_codes, json_rpc_error_codes};
+use ahp_types::errors::{AuthRequiredErrorData, ahp_error_codes, json_rpc_error_codes};
 use hostler_engine::{EngineError, TerminalError};
 use serde_json::Value;
 
@@ -98,12 +98,20 @@ impl From<EngineError> for RpcError {
             EngineError::SessionExists(_) => ahp_error_codes::SESSION_ALREADY_EXISTS,
             EngineError::ProviderNotFound(_) => ahp_error_codes::PROVIDER_NOT_FOUND,
             EngineError::ClientUnknown | EngineError::ContentNotFound(_) => ahp_error_codes::NOT_FOUND,
+            EngineError::SignInNeeded { .. } => ahp_error_codes::AUTH_REQUIRED,
             EngineError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
             EngineError::Store(_) | EngineError::Rules(_) | EngineError::Stopping => {
                 json_rpc_error_codes::INTERNAL_ERROR
             }
         };
-        Self::new(code, error.to_string())
+        let sentence = error.to_string();
+        let data = match error {
+            EngineError::SignInNeeded { resources, .. } => {
+                serde_json::to_value(AuthRequiredErrorData { resources }).ok()
+            }
+            _ => None,
+        };
+        Self { data, ..Self::new(code, sentence) }
     }
 }
 

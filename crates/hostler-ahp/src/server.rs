@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hostler_engine::Engine;
+use hostler_telemetry::LogTap;
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -51,6 +52,8 @@ pub struct ServerConfig {
     pub access: AccessPolicy,
     /// Bounds of each connection and of all together.
     pub limits: ConnectionLimits,
+    /// The host's own log, if clients may hear it.
+    pub logs: Option<LogTap>,
 }
 
 /// A listener that serves an engine to AHP clients.
@@ -78,6 +81,7 @@ impl Server {
             context: Context {
                 engine,
                 limits: config.limits,
+                logs: config.logs,
                 encoding: Encoding::default(),
                 stop: stop.clone(),
                 tasks: tasks.clone(),

@@ -28,6 +28,7 @@ mod fingerprint;
 mod forget;
 pub mod install;
 pub mod mapping;
+mod on_demand;
 mod open;
 mod options;
 mod prompt;
@@ -40,5 +41,6 @@ pub mod wire;
 
 pub use driver::{ClaudeConfig, ClaudeDriver, DEFAULT_HANDSHAKE_TIMEOUT, plans_directory};
 pub use executable::Executable;
+pub use on_demand::OnDemandDriver;
 pub use stats::WireStats;
 pub use version::Version;

@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     #[command(subcommand)]
     Rules(RulesCommand),
+    #[command(subcommand)]
+    Grants(GrantsCommand),
     /// Lists and installs the agents that Hostler manages, and logs in to the upstreams that answer them.
     #[command(subcommand)]
     Agents(AgentsCommand),
@@ -111,6 +113,9 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   terminal-shell       the shell of terminals [default: the user's own]
   max-terminals        how many terminals there may be [default: 32]
   terminal-scrollback  bytes that are kept of what each of them shows [default: 512 KiB]
+  install-agents       install the agent when a session first needs it [default: false]
+  no-announce          do not tell the editors on this machine where the host is [default: false]
+  announce-to          the editors' user data directories, in place of the usual ones
   unattended           what becomes of requests that nobody answers: wait, deny or allow
                        [default: wait]
   unattended-after     seconds after which they are denied [default: at once]
@@ -399,6 +404,35 @@ Examples:
     },
 }
 
+/// What clients were granted beyond the directories of the sessions.
+///
+/// Clients reach the files of the sessions' directories and nothing else, unless the configuration lets them ask for more
+/// (`grant` in `[files]`). What they asked for stays granted until it is revoked.
+#[derive(Debug, Subcommand)]
+#[command(after_long_help = "\
+Examples:
+  hostler grants list
+  hostler grants allow 3f2a         what waits for a person, by the beginning of its id
+  hostler grants revoke ~/notes     or by what it is about")]
+pub(crate) enum GrantsCommand {
+    /// Lists what was granted, and what waits to be.
+    List {
+        /// Print the grants as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Allows what a client has asked for.
+    Allow {
+        /// The grant's id, the beginning of it, or the file or directory
+        grant: String,
+    },
+    /// Takes back what was granted, or refuses what waits.
+    Revoke {
+        /// The grant's id, the beginning of it, or the file or directory
+        grant: String,
+    },
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RuleArgs {
     /// What it does about the calls that it matches
@@ -499,14 +533,20 @@ impl Cli {
             Command::Sessions(SessionsCommand::List { json, .. } | SessionsCommand::Show { json, .. }) => {
                 flags.switch(Key::Json, *json);
             }
-            Command::Rules(RulesCommand::List { json }) => flags.switch(Key::Json, *json),
+            Command::Rules(RulesCommand::List { json }) | Command::Grants(GrantsCommand::List { json }) => {
+                flags.switch(Key::Json, *json);
+            }
             Command::Rules(RulesCommand::Test { cwd, mode, .. }) => {
                 flags.text(Key::Cwd, cwd.as_ref());
                 flags.text(Key::PermissionMode, mode.as_ref().map(OsString::from).as_ref());
             }
             Command::Demo(args) => flags.text(Key::Upstream, args.upstream.as_ref()),
             Command::Doctor(args) => flags.switch(Key::Json, args.json),
-            Command::Sessions(_) | Command::Rules(_) | Command::Agents(_) | Command::Completions { .. } => {}
+            Command::Sessions(_)
+            | Command::Rules(_)
+            | Command::Grants(_)
+            | Command::Agents(_)
+            | Command::Completions { .. } => {}
         }
         flags.0
     }

@@ -1,5 +1,7 @@
 use std::process::ExitCode;
 
+use ahp_types::errors::ahp_error_codes;
+
 use crate::client::ClientError;
 use crate::console::{Console, Style};
 use crate::ports::LaunchError;
@@ -82,7 +84,12 @@ impl From<StateError> for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        Self::new(Exit::Failed, error.to_string())
+        let exit = match error {
+            // Somebody has to sign in to the upstream first.
+            ClientError::Answer { code: ahp_error_codes::AUTH_REQUIRED, .. } => Exit::UpstreamRefused,
+            _ => Exit::Failed,
+        };
+        Self::new(exit, error.to_string())
     }
 }
 

@@ -15,7 +15,7 @@ use crate::ports::{HostOptions, RunningHost, Wiring};
 use crate::reload::{self, Bounds, Note, Reloader};
 use crate::settings::{Settings, TokenChoice};
 use crate::signals::Signals;
-use crate::state::{Endpoint, HostLock, Published, StateDir, StateError, read_token};
+use crate::state::{Announced, Endpoint, HostLock, Published, StateDir, StateError, read_token};
 
 /// A shutdown that takes longer is left behind: the supervisors end what it did not.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(4500);
@@ -30,6 +30,7 @@ pub(crate) struct OwnHost {
     pub(crate) host: Arc<dyn RunningHost>,
     reloader: Option<Reloader>,
     published: Published,
+    announced: Announced,
     token: Option<SecretString>,
     _lock: HostLock,
 }
@@ -53,13 +54,19 @@ impl OwnHost {
                 let bounds = Bounds { hidden: Some(settings.credential_variables.clone()), unlimited: false };
                 let reloader =
                     Reloader::start(settings, bounds, Arc::new(move |options| target.reconfigure(options)), tell);
-                Ok(Self { host, reloader, published, token, _lock: lock })
+                Ok(Self { host, reloader, published, announced: Announced::default(), token, _lock: lock })
             }
             Err(error) => {
                 host.shutdown().await;
                 Err(error.into())
             }
         }
+    }
+
+    /// Tells the editors on this machine where it is, until it stops.
+    pub(crate) fn announce(&mut self, settings: &Settings) {
+        let addr = self.endpoint().addr();
+        self.announced = Announced::announce(&settings.announce_to, &settings.state_dir, addr, self.token.as_ref());
     }
 
     pub(crate) fn endpoint(&self) -> &Endpoint {
@@ -82,8 +89,9 @@ impl OwnHost {
 
     /// Stops it. A signal ends the wait.
     pub(crate) async fn stop(self, signals: &mut Signals) -> Result<(), Failure> {
-        let Self { host, reloader, published, token: _, _lock } = self;
+        let Self { host, reloader, published, announced, token: _, _lock } = self;
         drop(reloader);
+        drop(announced);
         // New clients do not find it from here on; the lock stays until all is over.
         drop(published);
         match signals.unless(tokio::time::timeout(SHUTDOWN_TIMEOUT, host.shutdown())).await? {
@@ -211,6 +219,7 @@ pub(crate) fn options(
         allow_bypass: settings.allow_bypass,
         no_commands: settings.no_commands,
         terminals: settings.terminals.clone(),
+        install_agents: settings.install_agents,
         unattended: settings.unattended,
         grants: settings.grants,
         permission_mode: settings.permission_mode.clone(),

@@ -33,8 +33,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser as _;
+use hostler_telemetry::LogTap;
 use tokio::io::AsyncRead;
-use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::prelude::*;
 
 pub use client::ClientError;
@@ -122,7 +123,7 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
     }
     let source = Source::new(cli.flags(), cli.common.config.as_deref(), &wiring.environment);
     let settings = Arc::new(source).load()?;
-    start_log(&settings.log, &mut io.console);
+    start_log(&settings.log, &wiring.log, &mut io.console);
     for warning in &settings.warnings {
         io.console.note(warning, Style::Yellow);
     }
@@ -131,6 +132,7 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
         Command::Run(args) => commands::run(args, wiring, &settings, io).await,
         Command::Demo(args) => commands::demo(args.once, wiring, &settings, io).await,
         Command::Sessions(command) => commands::sessions(command, wiring, &settings, io).await,
+        Command::Grants(command) => commands::grants(command, wiring, &settings, io).await,
         Command::Rules(command) => commands::rules(command, wiring, &settings, io).await,
         Command::Proxy(_) => commands::proxy(wiring, &settings, io).await,
         Command::Agents(command) => commands::agents(command, wiring, &settings, io).await,
@@ -151,7 +153,7 @@ fn say_usage(error: &clap::Error, console: &mut Console) -> Exit {
     }
 }
 
-fn start_log(filter: &str, console: &mut Console) {
+fn start_log(filter: &str, tap: &LogTap, console: &mut Console) {
     let filter = tracing_subscriber::EnvFilter::try_new(filter).unwrap_or_else(|_| {
         console.note("HOSTLER_LOG is not a log filter such as `debug`: using `warn`.", Style::Yellow);
         tracing_subscriber::EnvFilter::new("warn")
@@ -159,6 +161,7 @@ fn start_log(filter: &str, console: &mut Console) {
     // In detail, libraries for sockets and HTTP log the bytes that pass through them: tokens, keys and prompts.
     let harmless = filter_fn(|event| event.target().starts_with("hostler") || *event.level() <= tracing::Level::WARN);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(console.err_has_colour());
+    let lines = lines.with_filter(filter.and(harmless));
     // Somebody who calls us may have a log already; then that one is used.
-    let _already = tracing_subscriber::registry().with(filter).with(harmless).with(lines).try_init();
+    let _already = tracing_subscriber::registry().with(lines).with(tap.layer()).try_init();
 }

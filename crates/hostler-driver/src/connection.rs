@@ -250,6 +250,8 @@ pub enum OpenErrorKind {
     ConversationMissing,
     /// The working directory is gone.
     NoWorkingDirectory,
+    /// Nobody has signed in to what the agent is to work with.
+    SignInNeeded,
     /// Anything else.
     Other,
 }
@@ -266,6 +268,7 @@ impl OpenErrorKind {
             Self::ConversationBusy => "conversationBusy",
             Self::ConversationMissing => "conversationMissing",
             Self::NoWorkingDirectory => "workingDirectoryMissing",
+            Self::SignInNeeded => "auth",
             Self::Other => "agentStartFailed",
         }
     }

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use futures::future::BoxFuture;
 
-use crate::{OpenError, OpenSpec, Opened, Prompt, ResumeToken};
+use crate::{InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken};
 
 /// How a provider presents itself to people and to the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,12 @@ pub trait Driver: Send + Sync + 'static {
     /// place that they are gone. No process may lead the conversation meanwhile. Says how many there were.
     fn drop_images(&self, _token: &ResumeToken, _which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
         Box::pin(std::future::ready(Err(DropError::Unsupported)))
+    }
+
+    /// What has to be done before an agent can be opened, if there is anything: dropping it leaves it undone. An agent that
+    /// is opened without it does it then.
+    fn prepare(&self, _progress: ProgressSink) -> Option<BoxFuture<'static, Result<(), InstallError>>> {
+        None
     }
 
     /// Starts an agent for one conversation and finishes its handshake.

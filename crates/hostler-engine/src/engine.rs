@@ -28,10 +28,12 @@ use crate::local::COMMAND_PREFIX;
 use crate::paging::Extent;
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
+use crate::progress::ProgressWish;
 use crate::resources::{GrantPolicy, Shelf};
 use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
 use crate::session::{Dispatch, Session};
+use crate::sign_in::Told;
 use crate::stopping::BackgroundOnStop;
 use crate::terminals::{Terminals, TerminalsConfig};
 use crate::transcript::content_hash;
@@ -109,6 +111,8 @@ pub struct CreateSession {
     pub config: Option<JsonObject>,
     /// The client that takes part from the beginning.
     pub active_client: Option<SessionActiveClient>,
+    /// Who wants to hear how far the preparations have come, if any are needed.
+    pub progress: Option<ProgressWish>,
 }
 
 /// Contents that states and actions name instead of carrying them.
@@ -143,6 +147,7 @@ impl Engine {
             default_provider: first.describe().id,
             root: Root::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: Terminals::new(config.terminals),
+            signed_in: Told::default(),
             commands: config.commands,
             walks: Walks::default(),
             shell: config.shell,
@@ -206,16 +211,18 @@ impl Engine {
     /// Makes a provisional session: memory only, nothing started, nothing announced.
     ///
     /// # Errors
-    /// If the URI is taken or unusable, the provider unknown, the directory missing or the configuration wrong.
+    /// If the URI is taken or unusable, the provider unknown, the directory missing or the configuration wrong, or if
+    /// somebody has to sign in first.
     pub fn create_session(&self, wish: CreateSession) -> Result<(), EngineError> {
         let host = &self.host;
         if !uri::is_session_uri(&wish.uri) {
             return Err(EngineError::Invalid(format!("{:?} cannot name a session; use claude:/<uuid>", wish.uri)));
         }
         let provider = wish.provider.clone().unwrap_or_else(|| self.provider_of(&wish.uri));
-        if !host.drivers.contains_key(&provider) {
+        let Some(driver) = host.drivers.get(&provider) else {
             return Err(EngineError::ProviderNotFound(provider));
-        }
+        };
+        host.check_signed_in()?;
         let directories = host.directories(&wish.working_directories)?;
         let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
         let config = host.session_config(home.as_deref(), &wish.config.unwrap_or_default())?;
@@ -238,6 +245,10 @@ impl Engine {
         host.shelf.places.put(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
         let handle = SessionHandle::spawn(host, Origin::Provisional(Box::new(session)));
         sessions.live.insert(session_uri, handle);
+        drop(sessions);
+        if let Some(wish) = wish.progress {
+            host.prepare_agent(driver, wish);
+        }
         Ok(())
     }
 

@@ -1,3 +1,4 @@
+use ahp_types::state::ProtectedResourceMetadata;
 use hostler_rules::RuleBookError;
 use hostler_store::StoreError;
 
@@ -19,6 +20,14 @@ pub enum EngineError {
     /// Nobody of that name was here lately.
     #[error("this host does not know the client; initialize instead")]
     ClientUnknown,
+    /// Somebody has to sign in first, or with another token.
+    #[error("{sentence}")]
+    SignInNeeded {
+        /// What to do.
+        sentence: String,
+        /// To what.
+        resources: Vec<ProtectedResourceMetadata>,
+    },
     /// Something in the request is wrong.
     #[error("{0}")]
     Invalid(String),

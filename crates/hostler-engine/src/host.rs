@@ -30,6 +30,7 @@ use crate::port::{AgentStatus, ModelGateway};
 use crate::resources::Shelf;
 use crate::root::Root;
 use crate::session::Dispatch;
+use crate::sign_in::Told;
 use crate::state::ChannelState;
 use crate::stopping::BackgroundOnStop;
 use crate::terminals::Terminals;
@@ -75,6 +76,7 @@ pub(crate) struct Host {
     /// The files that clients may reach.
     pub(crate) shelf: Shelf,
     pub(crate) root: Root,
+    pub(crate) signed_in: Told,
     pub(crate) commands: Arc<dyn Commands>,
     pub(crate) walks: Walks,
     pub(crate) terminals: Terminals,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ahp_types::notifications::PartialSessionSummary;
-use ahp_types::state::SessionSummary;
+use ahp_types::state::{ProtectedResourceMetadata, SessionSummary};
 use bytes::Bytes;
 use hostler_store::{Published, Publisher};
 use tokio::sync::mpsc;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clients::Clients;
 use crate::paging::OlderTurns;
+use crate::progress::Progress;
 use crate::state::ChannelState;
 use crate::uri;
 
@@ -220,9 +221,13 @@ pub struct Notice {
     frame: OnceLock<Bytes>,
 }
 
-/// The kinds of catalogue events.
+/// The kinds of notices.
 #[derive(Debug, Clone)]
 pub enum NoticeKind {
+    /// A sign-in is not good any more, and somebody has to sign in again.
+    SignInOver(Box<ProtectedResourceMetadata>),
+    /// Something that one client waits for has come this far.
+    Progress(Box<Progress>),
     /// A session is there.
     SessionAdded(Box<SessionSummary>),
     /// A session is gone.
@@ -237,7 +242,7 @@ pub enum NoticeKind {
 }
 
 impl Notice {
-    fn new(kind: NoticeKind) -> Self {
+    pub(crate) fn new(kind: NoticeKind) -> Self {
         Self { kind, frame: OnceLock::new() }
     }
 

@@ -30,12 +30,14 @@ mod past;
 mod permissions;
 mod port;
 mod preview;
+mod progress;
 mod record;
 mod resources;
 mod restore;
 mod returning;
 mod root;
 mod session;
+mod sign_in;
 mod state;
 mod stopping;
 mod summary;
@@ -46,7 +48,7 @@ mod uri;
 mod worker;
 
 pub use actor::BackgroundOutput;
-pub use attach::{Contents, Fetch, FetchError, NoFetch, PlanSummary};
+pub use attach::{Contents, Fetch, FetchError, Listed, Listing, NoFetch, PlanSummary};
 pub use budget::{Held, LimitKind, LimitReached, SessionBudget, SessionLimits, Spent};
 pub use catalogue::SessionPage;
 pub use clock::SystemClock;
@@ -62,7 +64,8 @@ pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention,
 pub use hub::{Deliveries, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use paging::{Extent, OlderTurns};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
-pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo};
+pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo, Protected, SignInError, SignInNeed};
+pub use progress::{Progress, ProgressWish};
 pub use resources::{
     Grant, GrantPolicy, MAX_CONTENTS, Resolved, ResourceContents, ResourceError, Resources, WatchResource,
     WriteResource,

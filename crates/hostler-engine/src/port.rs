@@ -2,9 +2,13 @@
 
 use std::any::Any;
 use std::fmt;
+use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use hostler_driver::Endpoint;
+use secrecy::SecretString;
 
 use crate::budget::{SessionBudget, SessionLimits};
 
@@ -23,6 +27,43 @@ pub struct ModelInfo {
     pub vision: Option<bool>,
 }
 
+/// Something that clients can sign in to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protected {
+    /// Its identifier, a URL.
+    pub resource: String,
+    /// What people call it.
+    pub name: String,
+    /// Who issues tokens for it.
+    pub authorization_server: String,
+    /// What a token has to be good for.
+    pub scopes: Vec<String>,
+    /// Whether somebody has to, and why; nothing while the host has what it needs.
+    pub needed: Option<SignInNeed>,
+    /// Whether no model at all can be used without it.
+    pub required: bool,
+}
+
+/// Why somebody has to sign in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignInNeed {
+    /// Nobody has.
+    First,
+    /// What there was is not good any more.
+    Over,
+}
+
+/// Why a sign-in was not taken, as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignInError {
+    /// Nothing here needs it.
+    #[error("{0}")]
+    Unknown(String),
+    /// The token is not good.
+    #[error("{0}")]
+    Refused(String),
+}
+
 /// What the engine needs of the gateway.
 pub trait ModelGateway: Send + Sync + 'static {
     /// The models on offer, never empty, the default first.
@@ -34,6 +75,28 @@ pub trait ModelGateway: Send + Sync + 'static {
     /// know it.
     fn relet(&self, _lease: &Lease, _model: &str) -> Option<String> {
         None
+    }
+
+    /// What clients can sign in to so that upstreams can be used, needed or not.
+    fn protected(&self) -> Vec<Protected> {
+        Vec::new()
+    }
+    /// What somebody has to sign in to before a model can be used, by the id that clients use.
+    fn sign_in_for(&self, _model: &str) -> Option<Protected> {
+        None
+    }
+    /// Takes a client's token for a resource, after trying it.
+    fn sign_in<'a>(
+        &'a self,
+        resource: &'a str,
+        _token: SecretString,
+        _lasts: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), SignInError>> {
+        async move { Err(SignInError::Unknown(format!("nothing here takes a sign-in to {resource:?}"))) }.boxed()
+    }
+    /// Forgets the token that clients have brought for a resource.
+    fn sign_out(&self, resource: &str) -> Result<(), SignInError> {
+        Err(SignInError::Unknown(format!("nothing here takes a sign-in to {resource:?}")))
     }
 
     /// Whether a text is meant for a model that takes scripts, although it looks like a command for the host's shell.

@@ -148,6 +148,9 @@ fn initial(drivers: &[Arc<dyn Driver>], gateway: &dyn ModelGateway) -> RootState
 /// The agents on offer, each with all models.
 fn agents<'a>(drivers: impl IntoIterator<Item = &'a Arc<dyn Driver>>, gateway: &dyn ModelGateway) -> Vec<AgentInfo> {
     let number = |value: Option<u64>| value.and_then(|value| i64::try_from(value).ok());
+    // Clients ask for a sign-in before they let anybody send a message, so nothing is shown that is not needed.
+    let needed = gateway.protected().into_iter().filter(|protected| protected.needed.is_some());
+    let protected: Vec<_> = needed.map(|protected| protected.metadata()).collect();
     let agents = drivers.into_iter().map(|driver| {
         let info = driver.describe();
         let models = gateway.models().into_iter().map(|model| SessionModelInfo {
@@ -167,7 +170,7 @@ fn agents<'a>(drivers: impl IntoIterator<Item = &'a Arc<dyn Driver>>, gateway: &
             display_name: info.display_name.clone(),
             description: info.description.clone(),
             models: models.collect(),
-            protected_resources: None,
+            protected_resources: (!protected.is_empty()).then(|| protected.clone()),
             customizations: None,
             capabilities: Some(AgentCapabilities {
                 multiple_chats: None,

@@ -22,8 +22,24 @@ pub trait CredentialSource: Send + Sync + fmt::Debug {
     /// If there should be one and it cannot be had.
     fn current(&self) -> Result<Option<SecretString>, CredentialError>;
 
-    /// The upstream refused it: what was kept of it is forgotten.
-    fn refused(&self) {}
+    /// Whether there is one, as far as can be said without asking anybody who may have to wait for a person.
+    fn standing(&self) -> Standing {
+        if self.current().is_ok() { Standing::Ready } else { Standing::Missing }
+    }
+
+    /// The upstream refused this one: what was kept of it is forgotten.
+    fn refused(&self, _secret: &SecretString) {}
+}
+
+/// Whether an upstream can be called, as far as its credential goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// There is one, or none is needed.
+    Ready,
+    /// There is none.
+    Missing,
+    /// There was one, and it is not good any more.
+    Over,
 }
 
 /// Why a credential that should be there is not. Never quotes it.
@@ -94,7 +110,7 @@ impl CredentialSource for FileCredential {
         Ok(Some(secret))
     }
 
-    fn refused(&self) {
+    fn refused(&self, _secret: &SecretString) {
         *self.read.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
@@ -124,7 +140,7 @@ mod tests {
         assert_eq!(shown(&source), "another");
         // The same length within one tick of the clock is only noticed once the upstream has refused the old one.
         std::fs::write(&path, "renewed\n").unwrap();
-        source.refused();
+        source.refused(&"another".into());
         assert_eq!(shown(&source), "renewed");
     }
 

@@ -107,6 +107,12 @@ pub(crate) fn envelope_kind(json: &[u8]) -> Option<String> {
     (envelope.kind == "error").then(|| envelope.error.kind.into_owned())
 }
 
+/// The message of a well-formed envelope.
+pub(crate) fn envelope_message(json: &[u8]) -> Option<String> {
+    let envelope: Envelope<'_> = serde_json::from_slice(json).ok()?;
+    (envelope.kind == "error").then(|| envelope.error.message.into_owned())
+}
+
 /// The envelope as one server-sent `error` event, the way a started stream reports a failure.
 pub(crate) fn event(kind: ErrorKind, message: &str) -> Bytes {
     sse::frame("error", &envelope(kind, message))

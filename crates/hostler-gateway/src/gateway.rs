@@ -1,5 +1,7 @@
 //! The gateway as its owner sees it: start, register, watch, stop.
 
+mod signing;
+
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -24,6 +26,7 @@ use crate::model_cache::ModelCache;
 use crate::observe::RequestObserver;
 use crate::prices::{Price, Prices};
 use crate::server;
+use crate::sign_in::SignIns;
 use crate::upstreams::{self, Offers, Upstreams};
 use crate::usage::UsageTotals;
 
@@ -47,6 +50,8 @@ pub struct GatewayConfig {
     pub observer: Option<Arc<dyn RequestObserver>>,
     /// Where what is known and what was used is kept from one run to the next; it exists. Absent: nowhere.
     pub dir: Option<PathBuf>,
+    /// Where the tokens are that clients bring.
+    pub sign_ins: Arc<SignIns>,
     /// Whether `GET /metrics` and `GET /healthz` are answered, to anybody who can connect.
     pub diagnostics: bool,
 }
@@ -66,6 +71,7 @@ impl GatewayConfig {
             prices: Prices::bundled(),
             observer: None,
             dir: None,
+            sign_ins: SignIns::new(),
             diagnostics: false,
         }
     }
@@ -150,6 +156,7 @@ impl Gateway {
             prices: RwLock::new(config.prices),
             observer: config.observer,
             metrics: Metrics::default(),
+            sign_ins: config.sign_ins,
             diagnostics: config.diagnostics,
             stop,
             in_flight: watch::Sender::new(0),
@@ -339,6 +346,7 @@ pub(crate) struct Shared {
     prices: RwLock<Prices>,
     pub(crate) observer: Option<Arc<dyn RequestObserver>>,
     pub(crate) metrics: Metrics,
+    sign_ins: Arc<SignIns>,
     pub(crate) diagnostics: bool,
     pub(crate) stop: CancellationToken,
     pub(crate) in_flight: watch::Sender<usize>,

@@ -37,6 +37,7 @@ mod passage;
 mod prices;
 mod relay;
 mod server;
+mod sign_in;
 mod sse;
 mod upstream;
 mod upstreams;
@@ -46,7 +47,7 @@ pub use betas::ALLOWED_BETAS;
 pub use catalogue::Model;
 pub use credential::keyring::{Keyring, SystemKeyring};
 pub use credential::vault::{CredentialVault, Kept, Place, StoredCredential};
-pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential, MissingCredential};
+pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential, MissingCredential, Standing};
 pub use dollars::{Dollars, NotDollars};
 pub use gateway::{Choice, Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};
@@ -54,6 +55,7 @@ pub use ledger::LedgerError;
 pub use limits::{Budget, Held, Limits, Measure, OverLimit, Reached, Scope, SessionLimits, SessionStatus};
 pub use observe::{Ending, FinishedRequest, ObservedRequest, RequestLog, RequestObserver};
 pub use prices::{BadPattern, Price, Prices};
+pub use sign_in::{BroughtCredential, Protected, Resource, SignInError, SignIns};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
 pub use upstream::copilot::{
     Clock, CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig,

@@ -14,6 +14,30 @@ pub(crate) fn choose(
     choice: &ClaudeChoice,
     installer: &dyn Installer,
     environment: &HostEnvironment,
+    on_demand: bool,
+) -> Result<Chosen, LaunchError> {
+    match (found(choice, installer, environment), choice) {
+        (Ok(executable), _) => Ok(Chosen::Executable(executable)),
+        (Err(LaunchError::AgentMissing(_)), ClaudeChoice::Native | ClaudeChoice::Auto) if on_demand => {
+            Ok(Chosen::OnDemand("native"))
+        }
+        (Err(LaunchError::AgentMissing(_)), ClaudeChoice::Js) if on_demand => Ok(Chosen::OnDemand("js")),
+        (Err(error), _) => Err(error),
+    }
+}
+
+/// What is run.
+pub(crate) enum Chosen {
+    /// Something that is there.
+    Executable(Executable),
+    /// A managed build that is to be installed when it is first needed.
+    OnDemand(&'static str),
+}
+
+fn found(
+    choice: &ClaudeChoice,
+    installer: &dyn Installer,
+    environment: &HostEnvironment,
 ) -> Result<Executable, LaunchError> {
     let managed = |build: &str| installer.installed(build).map(|installed| executable(installed.path, environment));
     match choice {
@@ -53,7 +77,7 @@ fn missing(build: &str, flag: &str) -> LaunchError {
 }
 
 /// Scripts run on the `node` that the host would run, not on one that a project's PATH puts first.
-fn executable(path: PathBuf, environment: &HostEnvironment) -> Executable {
+pub(crate) fn executable(path: PathBuf, environment: &HostEnvironment) -> Executable {
     match Executable::from_path(path) {
         Executable::Js { node, cli } => {
             let node = find_on_path("node", path_of(environment)).unwrap_or(node);

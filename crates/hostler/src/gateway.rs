@@ -1,13 +1,20 @@
 //! The engine's port to the gateway.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use hostler_driver::Endpoint;
 use hostler_engine::{
-    Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, Spent,
+    Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, SignInNeed, Spent,
 };
-use hostler_gateway::{Budget, Choice, Dollars, Gateway, Measure, Reached, Scope, SessionStatus};
+use hostler_gateway::{
+    Budget, Choice, Dollars, Gateway, Measure, Protected, Reached, Resource, Scope, SessionStatus, SignInError,
+    Standing,
+};
+use secrecy::SecretString;
 
 /// The gateway as the engine wants it.
 pub(crate) struct Port(pub(crate) Arc<Gateway>);
@@ -39,6 +46,27 @@ impl ModelGateway for Port {
         (terms(&choice) == lease.terms).then_some(choice.model)
     }
 
+    fn protected(&self) -> Vec<hostler_engine::Protected> {
+        self.0.protected().into_iter().map(protected).collect()
+    }
+
+    fn sign_in_for(&self, model: &str) -> Option<hostler_engine::Protected> {
+        self.0.sign_in_for(model).map(protected)
+    }
+
+    fn sign_in<'a>(
+        &'a self,
+        resource: &'a str,
+        token: SecretString,
+        lasts: Option<Duration>,
+    ) -> BoxFuture<'a, Result<(), hostler_engine::SignInError>> {
+        async move { self.0.sign_in(resource, token, lasts).await.map_err(not_signed_in) }.boxed()
+    }
+
+    fn sign_out(&self, resource: &str) -> Result<(), hostler_engine::SignInError> {
+        self.0.sign_out(resource).map_err(not_signed_in)
+    }
+
     fn is_script(&self, text: &str) -> bool {
         self.0.is_script(text)
     }
@@ -63,6 +91,25 @@ impl ModelGateway for Port {
 
     fn forget_session(&self, session: &str) {
         self.0.forget_session(session);
+    }
+}
+
+/// What clients can sign in to, in the engine's words.
+fn protected(protected: Protected) -> hostler_engine::Protected {
+    let Protected { resource: Resource { id, name, authorization_server, scopes }, standing, required } = protected;
+    let needed = match standing {
+        Standing::Ready => None,
+        Standing::Missing => Some(SignInNeed::First),
+        Standing::Over => Some(SignInNeed::Over),
+    };
+    hostler_engine::Protected { resource: id, name, authorization_server, scopes, needed, required }
+}
+
+fn not_signed_in(error: SignInError) -> hostler_engine::SignInError {
+    let sentence = error.to_string();
+    match error {
+        SignInError::Unknown(_) => hostler_engine::SignInError::Unknown(sentence),
+        SignInError::Refused(_) => hostler_engine::SignInError::Refused(sentence),
     }
 }
 

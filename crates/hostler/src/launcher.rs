@@ -8,24 +8,26 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
-use hostler_claude::{ClaudeConfig, ClaudeDriver};
+use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable, OnDemandDriver};
 use hostler_cli::{
     AgentDiag, Durability, FleetOptions, GatewayOptions, GrantSetting, HostDiagnostics, HostEnvironment, HostLauncher,
     HostOptions, LaunchError, RunningHost,
 };
-use hostler_driver::Installer;
+use hostler_driver::{Driver, Installer};
 use hostler_engine::{
     ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, GrantPolicy,
     MAX_QUEUE, PermissionConfig, StoreOptions, SystemClock, TURNS_IN_MEMORY, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
+use hostler_telemetry::LogTap;
 use serde_json::{Map, Value};
 
-use crate::commands::Supervised;
+use crate::agent::{self, Chosen};
+use crate::commands::{self, Supervised};
 use crate::models::ModelWatch;
 use crate::upstreams::{self, Joined};
-use crate::{agent, commands, gateway, terminals};
+use crate::{gateway, terminals};
 
 /// The hidden command under which this program supervises one agent.
 pub(crate) const SUPERVISE: &str = "supervise";
@@ -40,19 +42,20 @@ const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Launcher {
     environment: HostEnvironment,
     installer: Arc<dyn Installer>,
+    log: LogTap,
 }
 
 impl Launcher {
-    pub(crate) fn new(environment: HostEnvironment, installer: Arc<dyn Installer>) -> Self {
-        Self { environment, installer }
+    pub(crate) fn new(environment: HostEnvironment, installer: Arc<dyn Installer>, log: LogTap) -> Self {
+        Self { environment, installer, log }
     }
 }
 
 impl HostLauncher for Launcher {
     fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
-        let (environment, installer) = (self.environment.clone(), Arc::clone(&self.installer));
+        let (environment, installer, log) = (self.environment.clone(), Arc::clone(&self.installer), self.log.clone());
         async move {
-            let host = launch(&environment, &*installer, options).await?;
+            let host = launch(&environment, &installer, log, options).await?;
             Ok(Box::new(host) as Box<dyn RunningHost>)
         }
         .boxed()
@@ -69,7 +72,8 @@ struct Host {
 
 async fn launch(
     environment: &HostEnvironment,
-    installer: &dyn Installer,
+    installer: &Arc<dyn Installer>,
+    log: LogTap,
     options: HostOptions,
 ) -> Result<Host, LaunchError> {
     hostler_process::become_host()
@@ -86,7 +90,7 @@ async fn launch(
             blobs: blobs(options.quota),
             ..StoreOptions::new(options.state_dir.clone())
         },
-        drivers: vec![Arc::new(driver)],
+        drivers: vec![driver],
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
         default_directory: options.default_directory.clone(),
         grants: match options.grants {
@@ -121,6 +125,7 @@ async fn launch(
             allowed_hosts: options.allowed_hosts,
         },
         limits: ConnectionLimits::default(),
+        logs: Some(log),
     };
     match Server::start(engine.clone(), config).await {
         Ok(server) => {
@@ -184,23 +189,34 @@ fn supervisor() -> Result<SupervisorCommand, LaunchError> {
 
 fn driver(
     environment: &HostEnvironment,
-    installer: &dyn Installer,
+    installer: &Arc<dyn Installer>,
     options: &HostOptions,
     supervisor: SupervisorCommand,
-) -> Result<ClaudeDriver, LaunchError> {
-    let executable = agent::choose(&options.claude, installer, environment)?;
+) -> Result<Arc<dyn Driver>, LaunchError> {
+    let chosen = agent::choose(&options.claude, &**installer, environment, options.install_agents)?;
     let runtime_dir = hostler_process::runtime_dir(environment.xdg_runtime.clone()).map_err(|error| {
         LaunchError::Other(format!("The directory for the conversations' locks cannot be used: {error}."))
     })?;
-    let mut config = ClaudeConfig::new(executable, supervisor, runtime_dir);
-    config.host_environment = environment.vars.clone().into_iter().collect();
-    config.upstream_credentials = options.credential_variables.iter().map(OsString::from).collect();
-    config.agent_env = options.agent_env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
-    if let Some(limit) = options.handshake_timeout {
-        config.handshake_timeout = limit;
-    }
-    Ok(ClaudeDriver::new(config))
+    let (options, surroundings) = (options.clone(), environment.clone());
+    let config = move |executable: Executable| {
+        let mut config = ClaudeConfig::new(executable, supervisor.clone(), runtime_dir.clone());
+        config.host_environment = surroundings.vars.clone().into_iter().collect();
+        config.upstream_credentials = options.credential_variables.iter().map(OsString::from).collect();
+        config.agent_env = options.agent_env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
+        if let Some(limit) = options.handshake_timeout {
+            config.handshake_timeout = limit;
+        }
+        config
+    };
+    Ok(match chosen {
+        Chosen::Executable(executable) => Arc::new(ClaudeDriver::new(config(executable))),
+        Chosen::OnDemand(build) => {
+            let environment = environment.clone();
+            let executable = move |path| agent::executable(path, &environment);
+            Arc::new(OnDemandDriver::new(Arc::clone(installer), build, executable, config))
+        }
+    })
 }
 
 fn other(error: impl std::fmt::Display) -> LaunchError {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_cli::{HostEnvironment, Wiring};
 use hostler_driver::Installer;
+use hostler_telemetry::LogTap;
 
 use crate::credentials::{GitHubLogin, Vault};
 use crate::launcher::Launcher;
@@ -33,14 +34,16 @@ fn main() -> ExitCode {
     let vars: Vec<(OsString, OsString)> = environment.vars.clone().into_iter().collect();
     let installer = ClaudeInstaller::new(InstallerConfig::for_this_machine(environment.cache_dir(), vars));
     let installer: Arc<dyn Installer> = Arc::new(installer);
+    let log = LogTap::default();
     let wiring = Wiring {
-        launcher: Arc::new(Launcher::new(environment.clone(), Arc::clone(&installer))),
+        launcher: Arc::new(Launcher::new(environment.clone(), Arc::clone(&installer), log.clone())),
         proxies: Arc::new(Proxies),
         vault: Arc::new(Vault),
         device_login: Arc::new(GitHubLogin),
         installers: vec![installer],
         doctor: Vec::new(),
         plans: hostler_claude::plans_directory(|name| environment.var(name)),
+        log,
         environment,
     };
     hostler_cli::main(std::env::args_os(), wiring)

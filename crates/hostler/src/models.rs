@@ -16,12 +16,13 @@ const RENEWAL: Duration = Duration::from_secs(30 * 60);
 /// configuration changes, and now and then. Ends when it is dropped.
 pub(crate) struct ModelWatch {
     reconfigured: Arc<Notify>,
-    _task: AbortOnDropHandle<()>,
+    _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 impl ModelWatch {
     pub(crate) fn start(gateway: Arc<Gateway>, engine: Engine, server: &Server) -> Self {
         let reconfigured = Arc::new(Notify::new());
+        let signing = sign_ins(Arc::clone(&gateway), engine.clone(), Arc::clone(&reconfigured));
         let (changed, mut clients) = (Arc::clone(&reconfigured), server.clients());
         let task = async move {
             // Fails only if the server is gone, and then there is nobody to tell.
@@ -35,11 +36,22 @@ impl ModelWatch {
                 let _ = tokio::time::timeout(RENEWAL, changed.notified()).await;
             }
         };
-        Self { reconfigured, _task: AbortOnDropHandle::new(tokio::spawn(task)) }
+        let tasks = [tokio::spawn(task), tokio::spawn(signing)];
+        Self { reconfigured, _tasks: tasks.map(AbortOnDropHandle::new) }
     }
 
     /// The upstreams are other ones now.
     pub(crate) fn reconfigured(&self) {
         self.reconfigured.notify_one();
+    }
+}
+
+/// Tells clients what they have to sign in to. Whoever has signed in may be offered other models.
+async fn sign_ins(gateway: Arc<Gateway>, engine: Engine, reconfigured: Arc<Notify>) {
+    let mut changes = gateway.sign_in_changes();
+    // Fails only if the gateway is gone.
+    while changes.changed().await.is_ok() {
+        engine.sign_ins_changed().await;
+        reconfigured.notify_one();
     }
 }

@@ -10,8 +10,8 @@ use hostler_cli::{
 };
 use hostler_gateway::{
     ALLOWED_BETAS, AnthropicConfig, AnthropicUpstream, Budget, CopilotConfig, CopilotUpstream, CredentialHeader,
-    CredentialVault, Dollars, GITHUB_API_URL, Gateway, GatewayConfig, Limits, NamedUpstream, OpenAiConfig,
-    OpenAiUpstream, Price, Prices, ScriptedUpstream, SessionLimits, TokenLimit, Upstream, Upstreams,
+    CredentialVault, Dollars, GITHUB_API_URL, GITHUB_URL, Gateway, GatewayConfig, Limits, NamedUpstream, OpenAiConfig,
+    OpenAiUpstream, Price, Prices, ScriptedUpstream, SessionLimits, SignIns, TokenLimit, Upstream, Upstreams,
 };
 use url::Url;
 
@@ -26,6 +26,8 @@ const OPENAI: &str = "https://api.openai.com/v1";
 /// connections, tokens and lists.
 pub(crate) struct Joined {
     vault: CredentialVault,
+    /// What clients bring stays when the configuration changes.
+    sign_ins: Arc<SignIns>,
     made: Mutex<Vec<Made>>,
 }
 
@@ -36,12 +38,13 @@ struct Made {
 
 impl Joined {
     pub(crate) fn new(vault: &VaultSettings) -> Self {
-        Self { vault: credentials::vault(vault), made: Mutex::default() }
+        Self { vault: credentials::vault(vault), sign_ins: SignIns::new(), made: Mutex::default() }
     }
 
     /// The setup of a gateway that has not started yet.
     pub(crate) fn config(&self, options: &GatewayOptions) -> Result<GatewayConfig, LaunchError> {
         let mut config = GatewayConfig::new(self.upstreams(options)?);
+        config.sign_ins = Arc::clone(&self.sign_ins);
         config.allowed_betas = allowed_betas(options);
         config.limits = limits(&options.limits);
         config.prices = prices(&options.prices)?;
@@ -100,9 +103,11 @@ impl Joined {
                 }
                 Ok(Arc::new(OpenAiUpstream::new(config)))
             }
-            UpstreamSettings::Copilot { github_api_url, api_url, integration_id, mode, .. } => {
+            UpstreamSettings::Copilot { github_url, github_api_url, api_url, integration_id, mode, .. } => {
                 let github = address(spec, github_api_url.as_deref(), GITHUB_API_URL)?;
                 let mut config = CopilotConfig::new(github, credentials::source(&self.vault, spec)?);
+                config.github_url = Some(address(spec, github_url.as_deref(), GITHUB_URL)?);
+                config.sign_ins = Some(Arc::clone(&self.sign_ins));
                 config.api_url = api_url.as_deref().map(|url| address(spec, Some(url), url)).transpose()?;
                 config.integration_id = integration_id.clone();
                 config.mode = match mode {

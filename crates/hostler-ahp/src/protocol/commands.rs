@@ -61,7 +61,7 @@ commands! {
     "ping" "root" "" => "null" [] Offered;
     "subscribe" "any" "delivery?, view?" => "snapshot" [-32001, -32602] Offered;
     "listSessions" "root" "limit?, cursor?" => "items, nextCursor?" [-32602] Offered;
-    "createSession" "the new session" "provider?, workingDirectories?, config?, activeClient?" => "null" [-32002, -32003, -32602] Offered;
+    "createSession" "the new session" "provider?, workingDirectories?, config?, activeClient?, progressToken?" => "null" [-32002, -32003, -32007, -32602] Offered;
     "disposeSession" "session" "" => "null" [-32001] Offered;
     "createChat" "session" "chat: the default chat" => "null" [-32001, -32602] Offered;
     "disposeChat" "chat" "" => "" [-32602] CHATS, INVALID_PARAMS;
@@ -70,7 +70,7 @@ commands! {
     "completions" "chat" "kind, text, offset" => "items" [-32001, -32602] Offered;
     "resolveSessionConfig" "root" "provider?, workingDirectory?, config?" => "schema, values" [-32002, -32602] Offered;
     "sessionConfigCompletions" "root" "provider?, workingDirectory?, config?, property, query?" => "items" [-32002] Offered;
-    "authenticate" "root" "resource, token" => "" [-32601] Lacks("sign-ins: no agent here needs one");
+    "authenticate" "root" "resource, token, scopes?, expiresIn?" => "{}" [-32007, -32602] Offered;
     "createTerminal" "terminal" "claim, name?, cwd?, cols?, rows?" => "null" [-32008, -32009, -32010, -32602, -32603] Offered;
     "disposeTerminal" "terminal" "" => "null" [-32008] Offered;
     "resourceRead" "root" "uri, encoding?" => "data, encoding, contentType?" [-32008, -32009, -32602] Offered;

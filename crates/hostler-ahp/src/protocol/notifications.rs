@@ -31,7 +31,7 @@ macro_rules! notifications {
     };
 }
 
-const TELEMETRY: Here = Lacks("telemetry for clients");
+const TELEMETRY: Here = Lacks("telemetry beyond its log");
 
 notifications! {
     DISPATCH_ACTION "dispatchAction" Client (0, 1, 0) Offered, "a wish to change something; the answer is an envelope";
@@ -40,9 +40,9 @@ notifications! {
     SESSION_ADDED "root/sessionAdded" Host (0, 1, 0) Offered, "a session is there";
     SESSION_REMOVED "root/sessionRemoved" Host (0, 1, 0) Offered, "a session is gone";
     SESSION_SUMMARY_CHANGED "root/sessionSummaryChanged" Host (0, 1, 0) Offered, "a session's line in the list has changed";
-    PROGRESS "root/progress" Host (0, 5, 0) Lacks("progress of commands"), "";
-    AUTH_REQUIRED "auth/required" Host (0, 1, 0) Lacks("sign-ins: no agent here needs one"), "";
-    EXPORT_LOGS "otlp/exportLogs" Host (0, 2, 0) TELEMETRY, "";
+    PROGRESS "root/progress" Host (0, 5, 0) Offered, "how far something has come that this client waits for";
+    AUTH_REQUIRED "auth/required" Host (0, 1, 0) Offered, "a sign-in is not good any more";
+    EXPORT_LOGS "otlp/exportLogs" Host (0, 2, 0) Offered, "lines of the host's own log";
     EXPORT_TRACES "otlp/exportTraces" Host (0, 2, 0) TELEMETRY, "";
     EXPORT_METRICS "otlp/exportMetrics" Host (0, 2, 0) TELEMETRY, "";
 }
@@ -50,6 +50,8 @@ notifications! {
 /// The row of a catalogue event.
 pub(crate) fn row(kind: &NoticeKind) -> &'static Notification {
     match kind {
+        NoticeKind::SignInOver(_) => &AUTH_REQUIRED,
+        NoticeKind::Progress(_) => &PROGRESS,
         NoticeKind::SessionAdded(_) => &SESSION_ADDED,
         NoticeKind::SessionRemoved(_) => &SESSION_REMOVED,
         NoticeKind::SessionSummaryChanged { .. } => &SESSION_SUMMARY_CHANGED,

@@ -53,6 +53,18 @@ impl Raw {
         }
     }
 
+    /// The next request of the host, which is this one: its id.
+    pub(crate) async fn asked_to(&mut self, method: &str, uri: &Value) -> Value {
+        loop {
+            let message = self.receive().await.expect("a request");
+            if message["method"].is_string() && message["id"].is_number() {
+                assert_eq!((&message["method"], &message["params"]["uri"]), (&json!(method), uri), "{message}");
+                assert_eq!(message["params"]["channel"], "ahp-root://");
+                return message["id"].clone();
+            }
+        }
+    }
+
     pub(crate) async fn answer(&mut self, id: &Value, result: Value) {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
     }

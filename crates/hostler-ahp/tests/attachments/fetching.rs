@@ -149,3 +149,66 @@ async fn microsofts_own_client_hands_its_files_over() {
     assert_eq!(rig.starts.next().await.succeed().whole_prompt().await.blocks().len(), 1);
     rig.engine.shutdown().await;
 }
+
+/// A directory that only the client has.
+fn directory() -> Value {
+    let mut attachment = remote("project");
+    attachment["displayKind"] = json!("directory");
+    attachment
+}
+
+#[tokio::test]
+async fn a_directory_of_the_clients_is_listed_and_what_only_calls_itself_one_is_read() {
+    let uri = &directory()["uri"];
+    let (mut rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
+    let id = raw.asked_to("resourceResolve", uri).await;
+    raw.answer(&id, json!({ "uri": uri, "type": "directory" })).await;
+    let id = raw.asked_to("resourceList", uri).await;
+    let entries = json!([{ "name": "src", "type": "directory" }, { "name": "Cargo.toml", "type": "file" }]);
+    raw.answer(&id, json!({ "entries": entries })).await;
+    let accepted = raw.envelope("chat/turnStarted").await;
+    assert!(accepted.get("rejectionReason").is_none(), "{accepted}");
+    let shown = accepted["action"]["message"]["attachments"][0]["uri"].clone();
+    let read = raw.call("resourceRead", json!({ "uri": shown })).await.unwrap();
+    assert_eq!(read["data"], "What is in the directory project on the user's machine:\nCargo.toml\nsrc/\n");
+    assert_eq!(rig.starts.next().await.succeed().whole_prompt().await.blocks().len(), 1);
+    rig.engine.shutdown().await;
+
+    let (mut rig, mut raw) = hearing().await;
+    raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
+    let id = raw.asked_to("resourceResolve", uri).await;
+    raw.answer(&id, json!({ "uri": uri, "type": "file", "size": 8 })).await;
+    let (id, _) = raw.asked().await;
+    raw.hand_over(&id, b"remember").await;
+    assert!(raw.envelope("chat/turnStarted").await.get("rejectionReason").is_none());
+    assert_eq!(rig.starts.next().await.succeed().whole_prompt().await.blocks().len(), 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_listed_has_its_reason() {
+    let uri = &directory()["uri"];
+    let folder = json!({ "result": { "uri": uri, "type": "directory" } });
+    let error = |code: i64| json!({ "error": { "code": code, "message": "/home/somebody/secret" } });
+    for (answers, code, words) in [
+        (vec![error(-32008)], "attachment_artifact_missing", "no such file"),
+        (vec![error(-32601)], "attachment_transport_failed", "could not read it"),
+        (vec![json!({ "result": {} })], "attachment_corrupt", "cannot be read"),
+        (vec![folder.clone(), error(-32009)], "attachment_transport_failed", "does not let this host read it"),
+        (vec![folder.clone(), json!({ "result": { "entries": "none" } })], "attachment_corrupt", "cannot be read"),
+    ] {
+        let (rig, mut raw) = hearing().await;
+        raw.dispatch(&chat(), turn("t1", "look", &[directory()])).await;
+        for (method, answer) in ["resourceResolve", "resourceList"].iter().zip(answers) {
+            let id = raw.asked_to(method, uri).await;
+            let mut message = json!({ "jsonrpc": "2.0", "id": id });
+            message.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+            raw.send(&message.to_string()).await;
+        }
+        let refused = raw.envelope("chat/turnStarted").await;
+        let reason = refused["rejectionReason"].as_str().unwrap();
+        assert!(reason.contains(code) && reason.contains(words) && !reason.contains("secret"), "{code}: {reason}");
+        rig.engine.shutdown().await;
+    }
+}

@@ -26,6 +26,7 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 
 use crate::attach::Plan;
+use crate::commands::Grant;
 use actor::{Actor, Command, Patience};
 pub(crate) use wire::Event;
 
@@ -187,6 +188,22 @@ impl Client {
             Err(ClientError::Answer { code: UNKNOWN_METHOD, .. }) => Ok(None),
             answer => answer.map(Some),
         }
+    }
+
+    /// What clients were granted beyond the directories of the sessions, and what waits to be.
+    pub(crate) async fn grants(&self) -> Result<Vec<Grant>, ClientError> {
+        #[derive(Deserialize)]
+        struct Page {
+            items: Vec<Grant>,
+        }
+        let params = GrantParams { channel: ROOT_RESOURCE_URI, id: None };
+        Ok(self.request::<Page>("hostler/listGrants", &params).await?.items)
+    }
+
+    /// Allows a grant or takes it back.
+    pub(crate) async fn change_grant(&self, method: &'static str, id: &str) -> Result<(), ClientError> {
+        let params = GrantParams { channel: ROOT_RESOURCE_URI, id: Some(id) };
+        self.request::<IgnoredAny>(method, &params).await.map(|_| ())
     }
 
     /// Takes pictures out of what the agent of a chat remembers; answers how many.
@@ -353,6 +370,13 @@ struct DropParams<'a> {
 struct Dropped {
     #[serde(default)]
     dropped: u64,
+}
+
+#[derive(Serialize)]
+struct GrantParams<'a> {
+    channel: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
 }
 
 #[derive(Serialize)]

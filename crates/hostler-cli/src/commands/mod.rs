@@ -3,6 +3,7 @@
 mod agents;
 mod demo;
 mod doctor;
+mod grants;
 mod login;
 mod proxy;
 mod rules;
@@ -19,6 +20,7 @@ use crate::exit::{Exit, Failure};
 pub(crate) use agents::agents;
 pub(crate) use demo::demo;
 pub(crate) use doctor::doctor;
+pub(crate) use grants::{Grant, grants};
 pub(crate) use proxy::proxy;
 pub(crate) use rules::rules;
 pub(crate) use run::run;

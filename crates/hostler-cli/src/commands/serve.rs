@@ -19,10 +19,11 @@ pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> 
     let options = options(wiring, settings, settings.listen, token);
     let mut stop = Stop::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
     let (tell, mut notes) = reload::notes();
-    let own = tokio::select! {
+    let mut own = tokio::select! {
         started = OwnHost::start(wiring, &directory, lock, options, settings, tell) => started?,
         () = stop.requested(None) => return Ok(Exit::Done),
     };
+    own.announce(settings);
     // A parent that has closed our stdout may still want the host.
     let _unread = io.console.out(&format!("READY:{}\n", own.endpoint().port));
     introduce(&own, &mut io.console);

@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use hostler_attachments::Limits;
 use hostler_driver::Installer;
+use hostler_telemetry::LogTap;
 use secrecy::SecretString;
 use serde::Serialize;
 
@@ -43,6 +44,8 @@ pub struct Wiring {
     pub doctor: Vec<Arc<dyn DoctorCheck>>,
     /// Where the agent writes its own plans.
     pub plans: Option<PathBuf>,
+    /// Where clients of a host hear its log.
+    pub log: LogTap,
     /// The process's environment, read once.
     pub environment: HostEnvironment,
 }
@@ -100,6 +103,8 @@ pub struct HostOptions {
     pub no_commands: bool,
     /// Terminals of people.
     pub terminals: TerminalOptions,
+    /// Whether an agent that is not there is installed when it is first needed.
+    pub install_agents: bool,
     /// What becomes of requests for permissions and answers that nobody answers.
     pub unattended: Unattended,
     /// What becomes of a client's request for files outside of the sessions' directories.

@@ -69,6 +69,9 @@ pub(crate) struct Settings {
     pub(crate) allow_bypass: bool,
     pub(crate) no_commands: bool,
     pub(crate) terminals: TerminalOptions,
+    pub(crate) install_agents: bool,
+    /// The editors' directories in which the host is announced.
+    pub(crate) announce_to: Vec<PathBuf>,
     pub(crate) unattended: Unattended,
     /// What becomes of requests for files outside of the sessions' directories.
     pub(crate) grants: GrantSetting,
@@ -154,6 +157,9 @@ pub(crate) enum Key {
     TerminalShell,
     MaxTerminals,
     TerminalScrollback,
+    InstallAgents,
+    NoAnnounce,
+    AnnounceTo,
     Unattended,
     UnattendedAfter,
     AttachedFiles,
@@ -196,7 +202,7 @@ const COUNT: &str = "a whole number";
 const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
 
 /// All settings. What stands before a dot is the table that the configuration file has them in.
-pub(crate) const TABLE: [(Key, &str, Kind); 52] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 55] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -235,6 +241,9 @@ pub(crate) const TABLE: [(Key, &str, Kind); 52] = [
     (Key::TerminalShell, "terminal-shell", Kind::Path),
     (Key::MaxTerminals, "max-terminals", Kind::Count),
     (Key::TerminalScrollback, "terminal-scrollback", Kind::Size),
+    (Key::InstallAgents, "install-agents", Kind::Switch),
+    (Key::NoAnnounce, "no-announce", Kind::Switch),
+    (Key::AnnounceTo, "announce-to", Kind::List),
     (Key::Unattended, "unattended", Kind::Text),
     (Key::UnattendedAfter, "unattended-after", Kind::Seconds),
     (Key::AttachedFiles, "attachments.files", Kind::Count),
@@ -252,7 +261,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 52] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 43] = [
+const NEEDS_RESTART: [Key; 46] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -279,6 +288,9 @@ const NEEDS_RESTART: [Key; 43] = [
     Key::TerminalShell,
     Key::MaxTerminals,
     Key::TerminalScrollback,
+    Key::InstallAgents,
+    Key::NoAnnounce,
+    Key::AnnounceTo,
     Key::Unattended,
     Key::UnattendedAfter,
     Key::ProxyListen,

@@ -19,7 +19,7 @@ use crate::environment::HostEnvironment;
 use crate::ports::{
     FleetOptions, GatewayOptions, TerminalOptions, Unattended, UpstreamKind, UpstreamSpec, VaultSettings,
 };
-use crate::state::is_token;
+use crate::state::{editors, is_token};
 
 /// Joins the three places where settings are given. Pure: the environment is a value.
 pub(crate) fn resolve(
@@ -74,6 +74,8 @@ pub(crate) fn resolve(
         allow_bypass: layers.switch(Key::AllowBypass),
         no_commands: layers.switch(Key::NoCommands),
         terminals: layers.terminals(environment)?,
+        install_agents: layers.switch(Key::InstallAgents),
+        announce_to: layers.announce_to(environment),
         unattended,
         grants,
         allowed_origins: layers.list(Key::AllowedOrigins),
@@ -99,6 +101,17 @@ pub(super) struct Layers {
 }
 
 impl Layers {
+    /// The editors' directories in which the host is announced.
+    fn announce_to(&self, environment: &HostEnvironment) -> Vec<PathBuf> {
+        if self.switch(Key::NoAnnounce) {
+            return Vec::new();
+        }
+        match self.get(Key::AnnounceTo) {
+            Some(_) => self.list(Key::AnnounceTo).iter().map(|path| environment.absolute(Path::new(path))).collect(),
+            None => editors(&environment.xdg_config),
+        }
+    }
+
     /// The winning value of a setting and where it was given.
     pub(super) fn get(&self, key: Key) -> Option<&(Value, String)> {
         [&self.flags, &self.variables, &self.file].into_iter().find_map(|layer| layer.get(&key))

@@ -3,13 +3,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use fs_err as fs;
-use nix::sys::signal::kill;
-use nix::unistd::Pid;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::directory::write_private;
-use super::{HostLock, StateDir, StateError, read_token};
+use super::{HostLock, StateDir, StateError, process_is_there, read_token};
 
 const FILE: &str = "endpoint.json";
 /// Keeps a token that is not the directory's own for as long as its host runs.
@@ -57,8 +55,7 @@ impl Endpoint {
     }
 
     fn is_alive(&self) -> bool {
-        // Signal 0 only asks. A process of another user could not hold our lock.
-        i32::try_from(self.pid).is_ok_and(|pid| pid > 0 && kill(Pid::from_raw(pid), None).is_ok())
+        process_is_there(self.pid)
     }
 }
 

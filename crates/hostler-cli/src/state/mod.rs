@@ -1,5 +1,6 @@
 //! The state directory: private to the user, one host at a time, a token, and the address of the host that runs.
 
+mod announce;
 mod directory;
 mod endpoint;
 mod lock;
@@ -7,10 +8,20 @@ mod token;
 
 use std::path::PathBuf;
 
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+
+pub(crate) use announce::{Announced, editors};
 pub(crate) use directory::StateDir;
 pub(crate) use endpoint::{Endpoint, Published};
 pub(crate) use lock::HostLock;
 pub(crate) use token::{is_token, read_token};
+
+/// Whether there is a process of this number.
+fn process_is_there(pid: u32) -> bool {
+    // Signal 0 only asks. A process of another user could not hold our lock.
+    i32::try_from(pid).is_ok_and(|pid| pid > 0 && kill(Pid::from_raw(pid), None).is_ok())
+}
 
 /// What is wrong with the state directory.
 #[derive(Debug, thiserror::Error)]

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hostler_cli::{Console, Exit, HostEnvironment, Io, Signal, Signals, Wiring};
+use hostler_telemetry::LogTap;
 use tokio::sync::{mpsc, watch};
 
 use gateway::{FakeLogin, FakeProxies, FakeVault};
@@ -138,6 +139,7 @@ impl Stage {
             installers: vec![Arc::new(FakeInstaller::installed(self.scratch.path()))],
             doctor: Vec::new(),
             plans: Some(self.scratch.path().join("plans")),
+            log: LogTap::default(),
             environment: self.environment(),
         }
     }

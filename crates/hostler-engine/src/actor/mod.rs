@@ -24,6 +24,7 @@ mod policy;
 mod queue;
 mod rest;
 mod resume;
+mod sign_in;
 mod steer;
 mod stopping;
 mod telling;

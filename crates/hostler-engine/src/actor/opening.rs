@@ -82,6 +82,13 @@ impl Actor {
         let facts = self.wanted_facts(&self.usual_model(&info.default_model));
         let warm = (*self.machine.turn() == TurnPhase::None).then(|| self.spawn_facts(&*driver));
         let ahead = warm.is_some();
+        if !ahead && let Some(needed) = self.host.gateway.sign_in_for(&facts.model) {
+            // It could only find out for itself that it cannot work.
+            let (kind, message) = (hostler_driver::OpenErrorKind::SignInNeeded, needed.sentence());
+            let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
+            self.tasks.spawn(async move { Input::Agent(AgentNews::Opened { attempt, result }) });
+            return;
+        }
         let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
         let permission_mode = config::agent_mode(self.wanted_mode()).to_owned();
         let spec = OpenSpec {

@@ -124,7 +124,7 @@ impl Actor {
     pub(super) async fn end_turn(&mut self, turn: String, end: End<Failure>) -> bool {
         let duration = self.turn_duration();
         let mut output = Output::default();
-        let shown = self.name_budget(end.clone());
+        let shown = self.name_sign_in(self.name_budget(end.clone()));
         let slot = self.empty_slot();
         let transcript = self.transcript.get_or_insert_with(|| Transcript::new(turn.clone()));
         if let Some(told) = &slot.told {

@@ -6,6 +6,27 @@ use hostler_attachments::Code;
 pub trait Fetch: Send + Sync {
     /// Reads what a URI of the client's stands for, if that is not more than `most` bytes.
     fn fetch<'a>(&'a self, uri: &'a str, most: usize) -> BoxFuture<'a, Result<Vec<u8>, FetchError>>;
+
+    /// What is in a directory of the client's, at most `most` entries of it; nothing if it is no directory.
+    fn list<'a>(&'a self, uri: &'a str, most: usize) -> BoxFuture<'a, Result<Option<Listing>, FetchError>>;
+}
+
+/// What is in a directory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listing {
+    /// Its directories and files, by their names.
+    pub entries: Vec<Listed>,
+    /// Whether there is more.
+    pub more: bool,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a directory itself.
+    pub directory: bool,
 }
 
 /// Why a client's file could not be had.
@@ -54,6 +75,10 @@ pub struct NoFetch;
 
 impl Fetch for NoFetch {
     fn fetch<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
+        std::future::ready(Err(FetchError::Gone)).boxed()
+    }
+
+    fn list<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Option<Listing>, FetchError>> {
         std::future::ready(Err(FetchError::Gone)).boxed()
     }
 }

@@ -31,7 +31,7 @@ use crate::past::Past;
 pub(crate) use self::blocks::{blocks_of, has_blocks, load};
 pub use self::contents::Contents;
 pub(crate) use self::draft::named as named_in_draft;
-pub use self::fetch::{Fetch, FetchError, NoFetch};
+pub use self::fetch::{Fetch, FetchError, Listed, Listing, NoFetch};
 use self::history::history_with_running_turn;
 pub(crate) use self::history::{Carried, history, pictures_dropped, still_fits};
 pub use self::summary::PlanSummary;

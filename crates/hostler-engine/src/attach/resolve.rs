@@ -9,7 +9,7 @@ use ahp_types::state::{
 use hostler_attachments::{Code, Item, Refusal, Source, Title};
 use url::Url;
 
-use super::fetch::FetchError;
+use super::fetch::{FetchError, Listing};
 use super::files::{self, Why};
 use super::{Fetch, View, label};
 use crate::host::Host;
@@ -18,6 +18,12 @@ use crate::{annotations, uri};
 
 /// The longest attachment, contents aside, in bytes of JSON.
 const MAX_SAID: usize = 256 * 1024;
+
+/// What clients call an attachment that is a directory.
+const DIRECTORY: &str = "directory";
+
+/// How much of a client's directory is listed.
+const MAX_LISTED: usize = 2_000;
 
 /// An attachment whose contents are known.
 pub(super) struct Resolved {
@@ -83,11 +89,24 @@ impl Resolver<'_> {
             return self.file(&uri, resource).await.map(|source| (source, Echo::AsSent));
         }
         let most = self.room.min(self.host.attachments.file_bytes);
+        let failed = |error: FetchError| (error.code(), error.to_string());
+        // Clients say what is a directory; what it holds is all that can be told of it, since it is on another machine.
+        if resource.display_kind.as_deref() == Some(DIRECTORY)
+            && let Some(listing) = self.fetch.list(&resource.uri, MAX_LISTED).await.map_err(failed)?
+        {
+            let text = listed(&resource.label, listing);
+            let fits = text.len() <= most;
+            return if fits {
+                Ok((Source::Bytes(text.into_bytes().into()), Echo::Kept))
+            } else {
+                Err(failed(FetchError::TooLarge))
+            };
+        }
         let fetched = self.fetch.fetch(&resource.uri, most).await.and_then(|contents| match contents.len() > most {
             true => Err(FetchError::TooLarge),
             false => Ok(contents),
         });
-        let contents = fetched.map_err(|error| (error.code(), error.to_string()))?;
+        let contents = fetched.map_err(failed)?;
         Ok((Source::Bytes(contents.into()), Echo::Kept))
     }
 
@@ -174,4 +193,36 @@ fn words(simple: &SimpleMessageAttachment) -> Source {
 
 fn unsupported<T>(sentence: &str) -> Result<T, Why> {
     Err((Code::TypeUnsupported, sentence.to_owned()))
+}
+
+/// A directory of the client's, as a text.
+fn listed(label: &str, listing: Listing) -> String {
+    let plain =
+        |name: &str| name.chars().map(|sign| if sign.is_control() { '\u{fffd}' } else { sign }).collect::<String>();
+    let Listing { mut entries, more } = listing;
+    entries.sort();
+    let mut text = format!("What is in the directory {} on the user's machine:\n", plain(label));
+    for entry in &entries {
+        text.push_str(&plain(&entry.name));
+        text.push_str(if entry.directory { "/\n" } else { "\n" });
+    }
+    if more {
+        text.push_str("… and more\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attach::fetch::Listed;
+
+    #[test]
+    fn a_listing_is_sorted_and_one_entry_is_one_line() {
+        let entry = |name: &str, directory| Listed { name: name.to_owned(), directory };
+        let entries = vec![entry("src", true), entry("two\nlines", false), entry("a file", false)];
+        let text = listed("proj\nect", Listing { entries, more: true });
+        let expected = "What is in the directory proj\u{fffd}ect on the user's machine:\na file\nsrc/\ntwo\u{fffd}lines\n… and more\n";
+        assert_eq!(text, expected);
+    }
 }

@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_attachments::Block;
 use hostler_driver::Prompt;
-use hostler_engine::{Fetch, FetchError, default_chat_uri};
+use hostler_engine::{Fetch, FetchError, Listing, default_chat_uri};
 use serde_json::{Value, json};
 
 use crate::bench::{png, resource, starts, with};
@@ -167,6 +167,10 @@ struct TooMuch;
 impl Fetch for TooMuch {
     fn fetch<'a>(&'a self, _: &'a str, most: usize) -> BoxFuture<'a, Result<Vec<u8>, FetchError>> {
         async move { Ok(vec![b'x'; most + 1]) }.boxed()
+    }
+
+    fn list<'a>(&'a self, _: &'a str, _: usize) -> BoxFuture<'a, Result<Option<Listing>, FetchError>> {
+        async { Ok(None) }.boxed()
     }
 }
 

@@ -386,6 +386,8 @@ impl Listener {
                     self.added.push((**summary).clone());
                     "added".into()
                 }
+                NoticeKind::SignInOver(_) => "signed out".into(),
+                NoticeKind::Progress(_) => "progress".into(),
                 NoticeKind::SessionRemoved(_) => "removed".into(),
                 NoticeKind::SessionSummaryChanged { .. } => "changed".into(),
             },

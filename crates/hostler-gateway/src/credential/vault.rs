@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::keyring::Keyring;
-use super::{CredentialError, CredentialSource, FileCredential};
+use super::{CredentialError, CredentialSource, FileCredential, Standing};
 
 /// How long a call waits for the keyring. It is longer only when a person has to unlock it first; the answer is used by
 /// a later call.
@@ -306,8 +306,13 @@ impl CredentialSource for StoredCredential {
         }
     }
 
-    fn refused(&self) {
-        self.file.refused();
+    fn standing(&self) -> Standing {
+        let said = self.path.exists() || self.expected || self.marker.exists();
+        if said || self.missing.is_none() { Standing::Ready } else { Standing::Missing }
+    }
+
+    fn refused(&self, secret: &SecretString) {
+        self.file.refused(secret);
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*asked, Asked::Known(..)) {
             *asked = Asked::Not;

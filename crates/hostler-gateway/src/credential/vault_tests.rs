@@ -110,7 +110,7 @@ fn the_keyring_is_asked_only_for_what_is_in_it_and_only_once() {
 
     // Changed by somebody else: noticed when the old one is refused.
     keyring.set("work", &secret("sk-2")).unwrap();
-    source.refused();
+    source.refused(&secret("sk-1"));
     assert_eq!(shown(&source), Ok(Some("sk-2".to_owned())));
     assert_eq!(vault.forget("work").unwrap(), [Place::Keyring]);
     assert_eq!(shown(&source), Err("log in".to_owned()));

@@ -14,7 +14,7 @@ use url::Url;
 
 use super::http::{self as over_http, HttpClient, Timeouts};
 use super::{Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel};
-use crate::credential::{CredentialSource, FixedCredential};
+use crate::credential::{CredentialSource, FixedCredential, Standing};
 
 /// The version that our own calls, for which no client said one, are made with.
 const VERSION: &str = "2023-06-01";
@@ -119,8 +119,9 @@ impl AnthropicUpstream {
         let sent = over_http::send(request, |body| self.redact(body)).await;
         if let Err(UpstreamError::Refused(refusal)) = &sent
             && refusal.status == StatusCode::UNAUTHORIZED
+            && let Ok(Some(secret)) = self.credential.current()
         {
-            self.credential.refused();
+            self.credential.refused(&secret);
         }
         sent
     }
@@ -194,6 +195,10 @@ impl Upstream for AnthropicUpstream {
 
     fn searches_the_web(&self) -> bool {
         true
+    }
+
+    fn standing(&self) -> Standing {
+        self.credential.standing()
     }
 
     fn redact(&self, text: Bytes) -> Bytes {

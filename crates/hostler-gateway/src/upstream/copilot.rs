@@ -21,7 +21,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{RequestBuilder, Response};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
 use self::access::Access;
@@ -29,8 +29,9 @@ use self::accesses::Accesses;
 use self::github::GitHub;
 use super::http::{self as over_http, Timeouts};
 use super::{Betas, Manners, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall, UpstreamError, UpstreamModel};
-use crate::credential::CredentialSource;
+use crate::credential::{CredentialSource, Standing};
 use crate::error::{self, ErrorKind};
+use crate::sign_in::{Resource, SignIns};
 
 pub use self::clock::{Clock, SystemClock};
 pub use self::login::{DeviceCode, DeviceLoginConfig, LoginError, device_login, device_login_by};
@@ -60,8 +61,12 @@ pub struct CopilotConfig {
     pub github_api_url: Url,
     /// Copilot's API; found out through GitHub if absent.
     pub api_url: Option<Url>,
+    /// Where people sign in, usually [`GITHUB_URL`]; who issues the tokens that clients bring.
+    pub github_url: Option<Url>,
     /// Where the GitHub token comes from.
     pub github_token: Arc<dyn CredentialSource>,
+    /// Where the tokens of clients are, if they may bring theirs.
+    pub sign_ins: Option<Arc<SignIns>>,
     /// What is sent as the key.
     pub mode: CopilotMode,
     /// Sent as `copilot-integration-id`, if there is one.
@@ -81,7 +86,9 @@ impl CopilotConfig {
         Self {
             github_api_url,
             api_url: None,
+            github_url: None,
             github_token,
+            sign_ins: None,
             mode: CopilotMode::default(),
             integration_id: None,
             editor_version: EDITOR_VERSION.to_owned(),
@@ -124,6 +131,8 @@ pub struct CopilotUpstream {
     accesses: Accesses,
     /// What every request carries.
     headers: HeaderMap,
+    /// What clients sign in to, if they may.
+    resource: Option<Resource>,
 }
 
 impl CopilotUpstream {
@@ -148,7 +157,15 @@ impl CopilotUpstream {
         }
         let headers = headers(&config)?;
         let github = GitHub::new(&config, headers.clone());
-        Ok(Self { accesses: Accesses::new(github, config.github_token, clock), headers })
+        let (resource, credential) = match &config.sign_ins {
+            Some(sign_ins) => {
+                let resource = resource(&config);
+                let source = sign_ins.source(&resource.id, config.github_token);
+                (Some(resource), Arc::new(source) as Arc<dyn CredentialSource>)
+            }
+            None => (None, config.github_token),
+        };
+        Ok(Self { accesses: Accesses::new(github, credential, clock), headers, resource })
     }
 
     /// Makes a call, and makes it once more with a new access if the first one was refused.
@@ -225,6 +242,26 @@ impl Upstream for CopilotUpstream {
         self.with_access(move |access| async move { self.list(&access).await }).boxed()
     }
 
+    fn standing(&self) -> Standing {
+        self.accesses.standing()
+    }
+
+    fn resource(&self) -> Option<Resource> {
+        self.resource.clone()
+    }
+
+    fn check(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
+        async move {
+            let access = self.accesses.try_token(&token).await?;
+            // Where the token itself is the key, it may be that nobody has looked at it yet.
+            if access.is_direct() {
+                self.list(&access).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
     fn redact(&self, text: Bytes) -> Bytes {
         self.accesses.redact(text)
     }
@@ -253,6 +290,18 @@ fn in_an_envelope(error: UpstreamError) -> UpstreamError {
             UpstreamError::Refused(refusal)
         }
         other => other,
+    }
+}
+
+/// A token is good for the GitHub that it was issued for, and is sent to no other.
+fn resource(config: &CopilotConfig) -> Resource {
+    let bare = |url: &Url| url.as_str().trim_end_matches('/').to_owned();
+    let web = config.github_url.as_ref().map_or_else(|| GITHUB_URL.to_owned(), bare);
+    Resource {
+        id: bare(&config.github_api_url),
+        name: "GitHub Copilot".to_owned(),
+        authorization_server: format!("{web}/login/oauth"),
+        scopes: ["read:user", "user:email"].map(str::to_owned).into(),
     }
 }
 

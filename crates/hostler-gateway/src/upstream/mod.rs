@@ -10,8 +10,9 @@ use futures::stream::BoxStream;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use crate::credential::CredentialError;
+use crate::credential::{CredentialError, Standing};
 use crate::error::{self, ErrorKind};
+use crate::sign_in::Resource;
 
 pub(crate) mod anthropic;
 pub(crate) mod copilot;
@@ -54,6 +55,22 @@ pub trait Upstream: Send + Sync {
     /// Whether a user's text is a script that it plays.
     fn is_script(&self, _text: &str) -> bool {
         false
+    }
+
+    /// Whether it can be called, as far as its credential goes.
+    fn standing(&self) -> Standing {
+        Standing::Ready
+    }
+
+    /// What clients can sign in to in order to use it, if there is such a thing.
+    fn resource(&self) -> Option<Resource> {
+        None
+    }
+
+    /// Whether a token would do as the credential. An error that is no refusal leaves the question open.
+    fn check(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
+        let _not_needed = token;
+        async { Ok(()) }.boxed()
     }
 
     /// Takes the upstream's credential out of what it says about an error.

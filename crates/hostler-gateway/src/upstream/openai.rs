@@ -43,7 +43,7 @@ use super::{
     AnswerBody, Betas, EventBytes, Manners, Refusal, UnknownModels, Upstream, UpstreamAnswer, UpstreamCall,
     UpstreamError, UpstreamModel,
 };
-use crate::credential::{CredentialSource, FixedCredential};
+use crate::credential::{CredentialSource, FixedCredential, Standing};
 use crate::error::{self, ErrorKind};
 
 /// How long the end of a connection's bytes is waited for behind the last event.
@@ -141,8 +141,9 @@ impl OpenAiUpstream {
         let sent = over_http::send(request, |body| self.redact(body)).await;
         if let Err(UpstreamError::Refused(refusal)) = &sent
             && refusal.status == StatusCode::UNAUTHORIZED
+            && let Ok(Some(secret)) = self.credential.current()
         {
-            self.credential.refused();
+            self.credential.refused(&secret);
         }
         sent
     }
@@ -199,6 +200,10 @@ impl Upstream for OpenAiUpstream {
 
     fn models(&self) -> BoxFuture<'_, Result<Vec<UpstreamModel>, UpstreamError>> {
         self.list().boxed()
+    }
+
+    fn standing(&self) -> Standing {
+        self.credential.standing()
     }
 
     fn redact(&self, text: Bytes) -> Bytes {

@@ -101,7 +101,7 @@ impl CredentialSource for Tokens {
         Ok(self.0.lock().unwrap().front().map(|token| SecretString::from(*token)))
     }
 
-    fn refused(&self) {
+    fn refused(&self, _secret: &SecretString) {
         let mut tokens = self.0.lock().unwrap();
         if tokens.len() > 1 {
             tokens.pop_front();

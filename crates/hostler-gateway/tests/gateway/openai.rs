@@ -414,7 +414,7 @@ impl CredentialSource for CountingCredential {
         Ok(Some(KEY.into()))
     }
 
-    fn refused(&self) {
+    fn refused(&self, _secret: &SecretString) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod cable;
 pub mod gate;
+pub mod github;
 pub mod proxy;
 pub mod upstream;
 

@@ -147,7 +147,7 @@ fn scripts_in_notifications(body: Bytes) -> Bytes {
     }
 }
 
-async fn answer(call: UpstreamCall, key: String) -> Result<Response, (StatusCode, Bytes)> {
+pub async fn answer(call: UpstreamCall, key: String) -> Result<Response, (StatusCode, Bytes)> {
     let quote = move |bytes: Bytes| match std::str::from_utf8(&bytes) {
         Ok(text) if text.contains(QUOTE) => Bytes::from(text.replace(QUOTE, &key)),
         _ => bytes,

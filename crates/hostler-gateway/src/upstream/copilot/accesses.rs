@@ -20,7 +20,7 @@ use super::access::{Access, AccessError, same};
 use super::clock::Clock;
 use super::github::GitHub;
 use super::lifetime::Age;
-use crate::credential::CredentialSource;
+use crate::credential::{CredentialSource, Standing};
 
 /// How long an attempt may take, its second tries included.
 const ATTEMPT_TIME: Duration = Duration::from_secs(30);
@@ -93,13 +93,35 @@ impl Accesses {
         }
     }
 
+    /// Tries a token that is not in use yet. What it gives serves the first call, if the token comes into use.
+    pub(super) async fn try_token(&self, github_token: &SecretString) -> Outcome {
+        let number = {
+            let mut state = self.settled();
+            state.remember(github_token);
+            state.attempts += 1;
+            state.attempts
+        };
+        let access = self.github.access(number, github_token, &*self.clock);
+        let access = Arc::new(tokio::time::timeout(ATTEMPT_TIME, access).await.unwrap_or(Err(AccessError::TimedOut))?);
+        let mut state = self.settled();
+        state.remember(&access.key);
+        if state.access.as_ref().is_none_or(|current| same(&current.github_token, github_token)) {
+            state.access = Some(Arc::clone(&access));
+        }
+        Ok(access)
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.credential.standing()
+    }
+
     /// Copilot refused an access: it is given to nobody any more. Another one that came meanwhile stays.
     pub(super) fn refused(&self, access: &Access) {
         let mut state = self.settled();
         if state.access.as_ref().is_some_and(|current| current.number == access.number) {
             state.access = None;
             if access.is_direct() {
-                self.credential.refused();
+                self.credential.refused(&access.github_token);
             }
         }
     }
@@ -151,7 +173,11 @@ impl Accesses {
     /// The state, after an attempt that is over has been taken note of.
     fn settled(&self) -> MutexGuard<'_, State> {
         let mut state = self.lock();
-        let Some(outcome) = state.attempt.as_ref().and_then(|attempt| attempt.outcome.clone().now_or_never()) else {
+        let over = |attempt: &Attempt| {
+            let outcome = attempt.outcome.clone().now_or_never()?;
+            Some((attempt.github_token.clone(), outcome))
+        };
+        let Some((github_token, outcome)) = state.attempt.as_ref().and_then(over) else {
             return state;
         };
         state.attempt = None;
@@ -167,7 +193,7 @@ impl Accesses {
                 tracing::warn!(%error, "no new access to Copilot");
                 state.no_renewal_before = Some(self.clock.now() + RENEWAL_PAUSE);
                 if matches!(error, AccessError::TokenRefused) {
-                    self.credential.refused();
+                    self.credential.refused(&github_token);
                 }
             }
         }

@@ -1,0 +1,316 @@
+//! Credentials that clients bring, by what they are good for. They live in memory alone, and end: by themselves when
+//! their time is over, when the upstream refuses them, or when a client takes them back.
+//!
+//! A credential of the host's own goes first; one that a client has brought is used where there is none, or where the
+//! host's own was refused.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::watch;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::credential::{CredentialError, CredentialSource, Standing};
+
+/// What somebody signs in to, in the words of RFC 9728.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    /// Its identifier, a URL.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Who issues tokens for it.
+    pub authorization_server: String,
+    /// What a token has to be good for.
+    pub scopes: Vec<String>,
+}
+
+/// A resource that upstreams need, and whether they have what they need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protected {
+    /// The resource.
+    pub resource: Resource,
+    /// Whether there is a credential for it.
+    pub standing: Standing,
+    /// Whether no upstream at all can be used without it.
+    pub required: bool,
+}
+
+/// Why nobody was signed in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignInError {
+    /// No upstream needs it.
+    #[error("no upstream of this host takes a sign-in to {0:?}")]
+    Unknown(String),
+    /// The upstream does not take the token.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What clients have brought, by the resource's identifier.
+pub struct SignIns {
+    brought: Mutex<HashMap<String, Brought>>,
+    changes: watch::Sender<u64>,
+}
+
+/// What became of the sign-ins to one resource.
+#[derive(Default)]
+struct Brought {
+    token: Option<SecretString>,
+    /// Counts the tokens, so that the end of one is not taken for the end of its successor.
+    number: u64,
+    /// Whether the last one came to an end that nobody asked for.
+    over: bool,
+    /// Ends the token when its time is over.
+    _time: Option<AbortOnDropHandle<()>>,
+}
+
+impl SignIns {
+    /// Nobody has signed in.
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { brought: Mutex::default(), changes: watch::Sender::new(0) })
+    }
+
+    /// Says whenever something may have changed, in what was brought or in what the host has itself.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// A source that gives the host's own credential or, where that does not do, what clients have brought.
+    #[must_use]
+    pub fn source(self: &Arc<Self>, resource: &str, own: Arc<dyn CredentialSource>) -> BroughtCredential {
+        let (sign_ins, resource) = (Arc::clone(self), resource.to_owned());
+        BroughtCredential { sign_ins, resource, own, refused: Mutex::default() }
+    }
+
+    /// Takes a token that was found good, for as long as it lasts. Must be called inside a tokio runtime.
+    pub(crate) fn bring(self: &Arc<Self>, resource: &str, token: SecretString, lasts: Option<Duration>) {
+        let mut brought = self.lock();
+        let entry = brought.entry(resource.to_owned()).or_default();
+        entry.number += 1;
+        entry.token = Some(token);
+        entry.over = false;
+        let (number, resource, this) = (entry.number, resource.to_owned(), Arc::downgrade(self));
+        entry._time = lasts.map(|lasts| {
+            AbortOnDropHandle::new(tokio::spawn(async move {
+                tokio::time::sleep(lasts).await;
+                if let Some(this) = this.upgrade() {
+                    this.end(&resource, |entry| entry.number == number);
+                }
+            }))
+        });
+        drop(brought);
+        self.changed();
+    }
+
+    /// Forgets a token, because a client says so.
+    pub(crate) fn take_back(&self, resource: &str) {
+        if self.lock().remove(resource).is_some() {
+            self.changed();
+        }
+    }
+
+    /// What was brought for a resource, if it is still good.
+    fn token(&self, resource: &str) -> Option<SecretString> {
+        self.lock().get(resource)?.token.clone()
+    }
+
+    fn is_over(&self, resource: &str) -> bool {
+        self.lock().get(resource).is_some_and(|entry| entry.over)
+    }
+
+    /// A token has come to an end; says whether it was there.
+    fn end(&self, resource: &str, is_meant: impl Fn(&Brought) -> bool) -> bool {
+        let mut brought = self.lock();
+        let Some(entry) = brought.get_mut(resource).filter(|entry| entry.token.is_some() && is_meant(entry)) else {
+            return false;
+        };
+        entry.token = None;
+        entry.over = true;
+        drop(brought);
+        tracing::info!(resource, "a sign-in is over");
+        self.changed();
+        true
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Brought>> {
+        self.brought.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for SignIns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let resources: Vec<String> = self.lock().keys().cloned().collect();
+        f.debug_struct("SignIns").field("resources", &resources).finish_non_exhaustive()
+    }
+}
+
+/// One upstream's credential: the host's own, or what clients have brought.
+pub struct BroughtCredential {
+    sign_ins: Arc<SignIns>,
+    resource: String,
+    own: Arc<dyn CredentialSource>,
+    /// The host's own credential that was refused; another one is worth a try again.
+    refused: Mutex<Option<SecretString>>,
+}
+
+impl BroughtCredential {
+    /// Whether the host's own credential is one that was refused.
+    fn was_refused(&self, own: &SecretString) -> bool {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = refused.as_ref().map(|refused| refused.expose_secret() == own.expose_secret());
+        if same == Some(false) {
+            *refused = None;
+            drop(refused);
+            self.sign_ins.changed();
+        }
+        same == Some(true)
+    }
+}
+
+impl CredentialSource for BroughtCredential {
+    fn current(&self) -> Result<Option<SecretString>, CredentialError> {
+        let own = self.own.current();
+        match &own {
+            Ok(Some(token)) if !self.was_refused(token) => own,
+            _ => self.sign_ins.token(&self.resource).map_or(own, |token| Ok(Some(token))),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let own = if refused {
+            // It is known, or the file has it: nobody has to be waited for.
+            matches!(self.own.current(), Ok(Some(token)) if !self.was_refused(&token))
+        } else {
+            self.own.standing() == Standing::Ready
+        };
+        if own || self.sign_ins.token(&self.resource).is_some() {
+            Standing::Ready
+        } else if refused || self.sign_ins.is_over(&self.resource) {
+            Standing::Over
+        } else {
+            Standing::Missing
+        }
+    }
+
+    fn refused(&self, secret: &SecretString) {
+        let is_it =
+            |entry: &Brought| entry.token.as_ref().is_some_and(|token| token.expose_secret() == secret.expose_secret());
+        if self.sign_ins.end(&self.resource, is_it) {
+            return;
+        }
+        self.own.refused(secret);
+        if self.own.standing() != Standing::Ready {
+            return;
+        }
+        let before = self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(secret.clone());
+        if before.is_none_or(|before| before.expose_secret() != secret.expose_secret()) {
+            self.sign_ins.changed();
+        }
+    }
+}
+
+impl fmt::Debug for BroughtCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BroughtCredential").field("resource", &self.resource).field("own", &self.own).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credential::{FixedCredential, MissingCredential};
+
+    const PLACE: &str = "https://api.example.com";
+
+    fn shown(source: &BroughtCredential) -> Option<String> {
+        source.current().ok().flatten().map(|token| token.expose_secret().to_owned())
+    }
+
+    fn lacking(sign_ins: &Arc<SignIns>) -> BroughtCredential {
+        sign_ins.source(PLACE, Arc::new(MissingCredential("sign in".to_owned())))
+    }
+
+    #[tokio::test]
+    async fn what_a_client_brings_is_used_until_it_is_taken_back() {
+        let sign_ins = SignIns::new();
+        let source = lacking(&sign_ins);
+        assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
+        let mut changes = sign_ins.changes();
+        sign_ins.bring("https://elsewhere.example.com", "for-another-place".into(), None);
+        assert_eq!(source.standing(), Standing::Missing);
+        sign_ins.bring(PLACE, "first-one".into(), None);
+        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("first-one"), Standing::Ready));
+        sign_ins.bring(PLACE, "second-one".into(), None);
+        assert_eq!(shown(&source).as_deref(), Some("second-one"));
+        sign_ins.take_back(PLACE);
+        assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
+        changes.mark_unchanged();
+        sign_ins.take_back(PLACE);
+        assert!(!changes.has_changed().unwrap(), "there was nothing to take back");
+        assert!(!format!("{sign_ins:?} {source:?}").contains("-one"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sign_in_ends_with_its_time_and_not_with_that_of_the_one_before() {
+        let sign_ins = SignIns::new();
+        let source = lacking(&sign_ins);
+        let minute = Duration::from_secs(60);
+        sign_ins.bring(PLACE, "short".into(), Some(minute));
+        sign_ins.bring(PLACE, "long".into(), Some(3 * minute));
+        let mut changes = sign_ins.changes();
+        tokio::time::sleep(2 * minute).await;
+        assert_eq!(shown(&source).as_deref(), Some("long"));
+        assert!(!changes.has_changed().unwrap());
+        changes.changed().await.unwrap();
+        assert_eq!((shown(&source), source.standing()), (None, Standing::Over));
+        sign_ins.bring(PLACE, "for ever".into(), None);
+        assert_eq!(source.standing(), Standing::Ready);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_ends_the_token_that_was_refused_and_no_other() {
+        let sign_ins = SignIns::new();
+        let source = lacking(&sign_ins);
+        sign_ins.bring(PLACE, "newer".into(), None);
+        source.refused(&"older".into());
+        assert_eq!(shown(&source).as_deref(), Some("newer"));
+        source.refused(&"newer".into());
+        assert_eq!((shown(&source), source.standing()), (None, Standing::Over));
+    }
+
+    #[tokio::test]
+    async fn the_hosts_own_goes_first_until_it_is_refused() {
+        let sign_ins = SignIns::new();
+        let source = sign_ins.source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
+        sign_ins.bring(PLACE, "brought".into(), None);
+        assert_eq!(shown(&source).as_deref(), Some("own"));
+        source.refused(&"own".into());
+        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("brought"), Standing::Ready));
+        source.refused(&"brought".into());
+        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("own"), Standing::Over));
+    }
+
+    #[test]
+    fn another_credential_of_the_hosts_own_is_worth_a_try() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, "one").unwrap();
+        let sign_ins = SignIns::new();
+        let source = sign_ins.source(PLACE, Arc::new(crate::credential::FileCredential::new(path.clone())));
+        source.refused(&"one".into());
+        assert_eq!(source.standing(), Standing::Over);
+        std::fs::write(&path, "another").unwrap();
+        assert_eq!((source.standing(), shown(&source).as_deref()), (Standing::Ready, Some("another")));
+    }
+}

@@ -1,0 +1,119 @@
+//! Records as the JSON of an OTLP export request.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::record::{Level, Record, Value};
+
+/// The request that carries records, and a line about those that were left out.
+pub fn export(version: &str, records: &[Record], left_out: u64) -> Map<String, Json> {
+    let mut scopes: BTreeMap<&str, Vec<Json>> = BTreeMap::new();
+    for record in records {
+        scopes.entry(record.target).or_default().push(line(record));
+    }
+    if left_out > 0 {
+        let record = Record {
+            at: crate::record::now(),
+            level: Level::Warn,
+            target: "hostler_telemetry",
+            message: "lines of the log were left out: they came faster than they were read".to_owned(),
+            fields: vec![("count", Value::Int(i64::try_from(left_out).unwrap_or(i64::MAX)))],
+        };
+        scopes.entry(record.target).or_default().push(line(&record));
+    }
+    let scopes: Vec<Json> =
+        scopes.into_iter().map(|(name, lines)| json!({"scope": {"name": name}, "logRecords": lines})).collect();
+    let about = [attribute("service.name", &text("hostler")), attribute("service.version", &text(version))];
+    let logs = json!([{"resource": {"attributes": about}, "scopeLogs": scopes}]);
+    Map::from_iter([("resourceLogs".to_owned(), logs)])
+}
+
+fn line(record: &Record) -> Json {
+    let attributes: Vec<Json> = record.fields.iter().map(|(name, value)| attribute(name, value)).collect();
+    let mut line = json!({
+        // 64-bit numbers are texts in this JSON.
+        "timeUnixNano": record.at.to_string(),
+        "observedTimeUnixNano": record.at.to_string(),
+        "severityNumber": record.level.number(),
+        "severityText": record.level.name().to_ascii_uppercase(),
+        "body": {"stringValue": record.message},
+    });
+    if let (false, Some(line)) = (attributes.is_empty(), line.as_object_mut()) {
+        line.insert("attributes".to_owned(), attributes.into());
+    }
+    line
+}
+
+fn text(text: &str) -> Value {
+    Value::Text(text.to_owned())
+}
+
+fn attribute(key: &str, value: &Value) -> Json {
+    let value = match value {
+        Value::Text(text) => json!({"stringValue": text}),
+        Value::Int(number) => json!({"intValue": number.to_string()}),
+        // JSON has no word for what is no number.
+        Value::Float(number) if number.is_finite() => json!({"doubleValue": number}),
+        Value::Float(number) => json!({"doubleValue": number.to_string()}),
+        Value::Bool(yes) => json!({"boolValue": yes}),
+    };
+    json!({"key": key, "value": value})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_gathered_by_who_said_them() {
+        let record = |target, message: &str, fields| Record {
+            at: 1_800_000_000_000_000_001,
+            level: Level::Info,
+            target,
+            message: message.to_owned(),
+            fields,
+        };
+        let fields = vec![
+            ("port", Value::Int(8137)),
+            ("fast", Value::Bool(true)),
+            ("ratio", Value::Float(0.5)),
+            ("who", text("x")),
+        ];
+        let records = [
+            record("b", "first", fields),
+            record("a", "second", vec![("odd", Value::Float(f64::NAN))]),
+            record("b", "third", vec![]),
+        ];
+        let plain = |message: &str| {
+            json!({"timeUnixNano": "1800000000000000001", "observedTimeUnixNano": "1800000000000000001",
+                   "severityNumber": 9, "severityText": "INFO", "body": {"stringValue": message}})
+        };
+        let with = |message: &str, attributes: Json| {
+            let mut line = plain(message);
+            line["attributes"] = attributes;
+            line
+        };
+        let first = with(
+            "first",
+            json!([{"key": "port", "value": {"intValue": "8137"}}, {"key": "fast", "value": {"boolValue": true}},
+                   {"key": "ratio", "value": {"doubleValue": 0.5}}, {"key": "who", "value": {"stringValue": "x"}}]),
+        );
+        let second = with("second", json!([{"key": "odd", "value": {"doubleValue": "NaN"}}]));
+        let expected = json!({"resourceLogs": [{
+            "resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "hostler"}},
+                                        {"key": "service.version", "value": {"stringValue": "1.2.3"}}]},
+            "scopeLogs": [{"scope": {"name": "a"}, "logRecords": [second]},
+                          {"scope": {"name": "b"}, "logRecords": [first, plain("third")]}],
+        }]});
+        assert_eq!(Json::from(export("1.2.3", &records, 0)), expected);
+    }
+
+    #[test]
+    fn what_was_left_out_is_said() {
+        let request = Json::from(export("1", &[], 7));
+        let line = &request["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0];
+        assert_eq!(line["attributes"][0]["value"]["intValue"], "7");
+        assert_eq!(line["severityNumber"], 13);
+    }
+}

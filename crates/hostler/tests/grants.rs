@@ -1,0 +1,49 @@
+//! `hostler grants`: what clients asked for beyond the directories of the sessions, seen and changed from the command line.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use common::{Home, finish, text};
+use hostler_testkit::raw::Raw;
+use serde_json::{Value, json};
+
+async fn grants(home: &Home, args: &[&str]) -> (i32, String, String) {
+    let output = finish(home.hostler(&[&["grants"], args].concat())).await;
+    (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+}
+
+#[tokio::test]
+async fn what_waits_is_shown_allowed_and_revoked_and_counts_at_once() {
+    let home = Home::new();
+    home.configure("[files]\ngrant = 'ask'\n");
+    let notes = home.path("notes");
+    std::fs::create_dir(&notes).unwrap();
+    std::fs::write(notes.join("list"), "milk").unwrap();
+    let host = home.serve_fake(&[]).await;
+    assert_eq!(grants(&home, &["list", "--json"]).await.1, "[]\n");
+    let (code, _, said) = grants(&home, &["list"]).await;
+    assert!(code == 0 && said.contains("Nothing is granted"), "{said}");
+
+    let mut raw = Raw::initialized(&host.url()).await;
+    let uri = format!("file://{}", notes.canonicalize().unwrap().display());
+    let file = json!({"channel": "ahp-root://", "uri": format!("{uri}/list")});
+    let wish = json!({"channel": "ahp-root://", "uri": uri, "read": true});
+    assert_eq!(raw.call("resourceRequest", wish).await.unwrap_err()["code"], -32009, "it waits");
+    let (_, listed, _) = grants(&home, &["list", "--json"]).await;
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let grant = &listed[0];
+    assert_eq!((&grant["uri"], &grant["waiting"], &grant["write"]), (&json!(uri), &json!(true), &json!(false)));
+    let id: String = grant["id"].as_str().unwrap().chars().take(8).collect();
+    let (_, table, _) = grants(&home, &["list"]).await;
+    assert!(table.starts_with(&id) && table.contains("waiting to be allowed"), "{table}");
+
+    let (code, _, said) = grants(&home, &["allow", &id]).await;
+    assert!(code == 0 && said.starts_with("Allowed: read "), "{said}");
+    assert_eq!(raw.call("resourceRead", file.clone()).await.unwrap()["data"], "milk");
+    let (code, _, said) = grants(&home, &["revoke", notes.canonicalize().unwrap().to_str().unwrap()]).await;
+    assert!(code == 0 && said.starts_with("Revoked: read "), "{said}");
+    assert_eq!(raw.call("resourceRead", file).await.unwrap_err()["code"], -32009);
+    let (code, _, said) = grants(&home, &["revoke", &id]).await;
+    assert!(code == 1 && said.contains("hostler grants list"), "{said}");
+    host.stop().await;
+}

@@ -1,0 +1,266 @@
+//! Clients sign in for the host: to GitHub, so that Copilot answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use ahp::client::SubscriptionEvent;
+use ahp_types::StateAction;
+use ahp_types::notifications::AuthRequiredReason;
+use ahp_types::state::{AgentInfo, SnapshotState};
+use common::github::GitHub;
+use common::{BUILDS, Home, Host, files, finish, text};
+use hostler_testkit::peer::Peer;
+use hostler_testkit::raw::Raw;
+use serde_json::{Value, json};
+
+const ROOT: &str = ahp_types::ROOT_RESOURCE_URI;
+const FIRST: &str = "gho-planted-token-of-the-first-client";
+const SECOND: &str = "gho-planted-token-of-the-second-client";
+const WRONG: &str = "gho-planted-token-that-nobody-knows";
+
+async fn serve(home: &Home, github: &GitHub, build: &str, env: &[(&str, &str)]) -> Host {
+    home.configure(&format!(
+        "upstream = 'copilot'\n{}[agent.env]\nCLAUDE_CODE_MAX_RETRIES = \"1\"\n",
+        github.table("copilot")
+    ));
+    let mut all = vec![("HOSTLER_LOG", "trace"), ("HOSTLER_CREDENTIAL_STORE", "file")];
+    all.extend(env);
+    home.serve_with(&["--claude", build], &all).await
+}
+
+async fn serve_fake(home: &Home, github: &GitHub, env: &[(&str, &str)]) -> Host {
+    let agent = hostler_testkit::fake_agent::path().unwrap();
+    serve(home, github, agent.to_str().unwrap(), env).await
+}
+
+/// What the host's state asks clients to sign in to.
+async fn asked_for(peer: &Peer) -> Vec<String> {
+    let SnapshotState::Root(root) = peer.snapshot(ROOT).await else { panic!("the root's state") };
+    resources(&root.agents)
+}
+
+fn resources(agents: &[AgentInfo]) -> Vec<String> {
+    let protected = agents.iter().flat_map(|agent| agent.protected_resources.iter().flatten());
+    protected.map(|resource| resource.resource.clone()).collect()
+}
+
+/// Waits until the host asks for that many sign-ins.
+async fn until_asked_for(peer: &mut Peer, count: usize) {
+    peer.until(ROOT, |envelope| {
+        matches!(&envelope.action, StateAction::RootAgentsChanged(changed) if resources(&changed.agents).len() == count)
+    })
+    .await;
+}
+
+/// Waits until a sign-in is told to be over.
+async fn until_over(peer: &mut Peer, resource: &str) {
+    loop {
+        if let SubscriptionEvent::AuthRequired(required) = peer.next().await.event {
+            assert_eq!((required.channel.as_str(), required.resource.resource.as_str()), (ROOT, resource));
+            assert_eq!(required.reason, Some(AuthRequiredReason::Expired));
+            return;
+        }
+    }
+}
+
+async fn sign_in(peer: &Peer, resource: &str, token: &str, seconds: Option<i64>) -> Result<Value, i32> {
+    let mut params = json!({"channel": ROOT, "resource": resource, "token": token});
+    if let Some(seconds) = seconds {
+        params["expiresIn"] = seconds.into();
+    }
+    let answer: Result<Value, ahp::ClientError> = peer.client.request("authenticate", params).await;
+    answer.map_err(|error| match error {
+        ahp::ClientError::Rpc(error) => i32::try_from(error.code).unwrap(),
+        other => panic!("{other:?}"),
+    })
+}
+
+/// The error of the turn that a message starts.
+async fn failure(peer: &mut Peer, chat: &str, message: &str) -> (String, String) {
+    peer.say(chat, message).await;
+    let envelopes = peer.until_end(chat).await;
+    match &envelopes.last().unwrap().action {
+        StateAction::ChatError(failed) => (failed.part.error.error_type.clone(), failed.part.error.message.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_signs_in_and_both_builds_work_until_the_token_is_over_and_again_with_the_next() {
+    for build in BUILDS {
+        let home = Home::new();
+        let github = GitHub::start(&[FIRST, SECOND]).await;
+        let resource = github.resource();
+        let host = serve(&home, &github, build, &[]).await;
+        let mut peer = host.peer().await;
+        assert_eq!(asked_for(&peer).await, [resource.as_str()], "{build}");
+        assert_eq!(sign_in(&peer, &resource, FIRST, None).await, Ok(json!({})));
+        until_asked_for(&mut peer, 0).await;
+        let uris = peer.create(&home.work()).await;
+        let answer = peer.ask(&uris.chat, "hello over there").await;
+        assert!(answer.contains("hello over there"), "{build}: {answer}");
+        assert!(github.asked().iter().all(|token| token == FIRST), "{build}");
+        let agent = host.agent().pid;
+
+        // GitHub takes the token back in the middle of the session: the turn says what to do.
+        github.revoke(FIRST);
+        let (kind, message) = failure(&mut peer, &uris.chat, "are you there").await;
+        assert_eq!(kind, "auth", "{build}: {message}");
+        assert!(message.contains("GitHub Copilot") && message.contains("Sign in"), "{build}: {message}");
+        assert_eq!(asked_for(&peer).await, [resource.as_str()], "{build}");
+        let over = |event: &ahp::client::ClientEvent| matches!(event.event, SubscriptionEvent::AuthRequired(_));
+        if !peer.heard.iter().any(over) {
+            until_over(&mut peer, &resource).await;
+        }
+
+        assert_eq!(sign_in(&peer, &resource, SECOND, None).await, Ok(json!({})));
+        let answer = peer.ask(&uris.chat, "and now").await;
+        assert!(answer.contains("and now"), "{build}: {answer}");
+        assert_eq!(github.asked().last().map(String::as_str), Some(SECOND), "{build}");
+        assert_eq!(host.agent().pid, agent, "{build}: the agent is still the same one");
+
+        let seen = format!("{:?}", peer.heard);
+        let log = host.stop().await;
+        assert!(log.contains("TRACE") || log.contains("DEBUG"), "{build}: this is the log");
+        for secret in [FIRST, SECOND, "tid=issued-"] {
+            assert!(!seen.contains(secret), "{build}: clients see {secret}");
+            assert!(!log.contains(secret), "{build}: {secret} is in the log");
+            for path in files(home.root()) {
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                assert!(
+                    !String::from_utf8_lossy(&bytes).contains(secret),
+                    "{build}: {secret} is in {}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
+    let home = Home::new();
+    let github = GitHub::start(&[FIRST]).await;
+    let host = serve_fake(&home, &github, &[]).await;
+    let mut raw = Raw::connect(&host.url()).await;
+    let hello = json!({"protocolVersions": ["0.9.0"], "clientId": "early", "initialSubscriptions": [ROOT]});
+    let hello = raw.call("initialize", hello).await.unwrap();
+    let protected = hello["snapshots"][0]["state"]["agents"][0]["protectedResources"].clone();
+    let expected = json!([{"resource": github.resource(), "resource_name": "GitHub Copilot",
+        "authorization_servers": [format!("{}/login/oauth", github.url)],
+        "scopes_supported": ["read:user", "user:email"], "required": true}]);
+    assert_eq!(protected, expected);
+
+    let session = json!({"channel": "claude:/5b7c1d9e-7a0f-4a53-9d35-2f6d5c1f7e11", "provider": "claude"});
+    let error = raw.call("createSession", session.clone()).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["resources"]), (&json!(-32007), &expected), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("hostler agents login"), "{error}");
+
+    for (params, code) in [
+        (json!({"resource": "https://elsewhere.example.com", "token": FIRST}), -32602),
+        (json!({"resource": "", "token": ""}), -32602),
+        (json!({"resource": github.resource()}), -32602),
+        (json!({"resource": github.resource(), "token": 5}), -32602),
+        (json!({"resource": github.resource(), "token": FIRST, "expiresIn": 0}), -32602),
+        (json!({"resource": github.resource(), "token": FIRST, "expiresIn": -7}), -32602),
+        (json!({"resource": github.resource(), "token": WRONG}), -32007),
+        (json!({"resource": github.resource(), "token": "two\nlines"}), -32007),
+    ] {
+        let error = raw.call("authenticate", params.clone()).await.unwrap_err();
+        assert_eq!(error["code"], code, "{params}: {error}");
+        assert!(!error.to_string().contains("gho-planted"), "{error}");
+        assert_eq!(error["data"]["resources"].is_array(), code == -32007, "{error}");
+    }
+    let params = json!({"resource": github.resource(), "token": FIRST, "scopes": ["read:user"], "expiresIn": 3600});
+    assert_eq!(raw.call("authenticate", params).await, Ok(json!({})));
+    assert_eq!(raw.call("createSession", session).await, Ok(Value::Null));
+
+    // The command line needs a sign-in like everybody else, and says so.
+    raw.call("authenticate", json!({"resource": github.resource(), "token": ""})).await.unwrap();
+    let output = finish(home.hostler(&["run", "hi"])).await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("hostler agents login"), "{said}");
+    let log = host.stop().await;
+    assert!(!log.contains("gho-planted"), "{log}");
+}
+
+#[tokio::test]
+async fn two_clients_share_a_sign_in_hear_of_its_end_and_either_may_renew_or_take_it_back() {
+    let home = Home::new();
+    let github = GitHub::start(&[FIRST, SECOND]).await;
+    let resource = github.resource();
+    let host = serve_fake(&home, &github, &[]).await;
+    let (mut one, mut two) = (host.peer().await, host.peer().await);
+    // It is over by itself: both hear it, whoever brought it.
+    assert_eq!(sign_in(&one, &resource, FIRST, Some(1)).await, Ok(json!({})));
+    for peer in [&mut one, &mut two] {
+        until_asked_for(peer, 0).await;
+        until_asked_for(peer, 1).await;
+        until_over(peer, &resource).await;
+    }
+    // The other one renews it, and a wrong token of the first does not take that away.
+    assert_eq!(sign_in(&two, &resource, SECOND, None).await, Ok(json!({})));
+    assert_eq!(sign_in(&one, &resource, WRONG, None).await, Err(-32007));
+    assert_eq!(asked_for(&one).await, Vec::<String>::new());
+    let uris = one.create(&home.work()).await;
+    // The one that brought it may leave: it was for the host.
+    two.client.shutdown().await;
+    assert_eq!(asked_for(&one).await, Vec::<String>::new());
+
+    assert_eq!(sign_in(&one, &resource, "", None).await, Ok(json!({})));
+    assert_eq!(sign_in(&one, &resource, "", None).await, Ok(json!({})), "twice is once");
+    assert_eq!(asked_for(&one).await, [resource.as_str()]);
+    // A session that is there already says at the next message what to do, and nothing was started for it.
+    let (kind, message) = failure(&mut one, &uris.chat, "hi").await;
+    assert!(kind == "auth" && message.contains("Sign in"), "{kind} {message}");
+    assert!(host.agents().is_empty());
+    assert_eq!(sign_in(&one, &resource, FIRST, None).await, Ok(json!({})));
+    assert!(!one.ask(&uris.chat, "hi").await.is_empty());
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn a_host_that_has_its_own_token_asks_for_none_until_it_is_refused() {
+    let home = Home::new();
+    let github = GitHub::start(&[FIRST, SECOND]).await;
+    let resource = github.resource();
+    let host = serve_fake(&home, &github, &[("HOSTLER_UPSTREAM_KEY", FIRST)]).await;
+    let peer = host.peer().await;
+    assert_eq!(asked_for(&peer).await, Vec::<String>::new());
+    peer.create(&home.work()).await;
+    host.stop().await;
+
+    // The host looks for the models when the first client has come, and finds out that its token is not good.
+    let host = serve_fake(&home, &github, &[("HOSTLER_UPSTREAM_KEY", WRONG)]).await;
+    let mut peer = host.peer().await;
+    if asked_for(&peer).await.is_empty() {
+        until_asked_for(&mut peer, 1).await;
+    }
+    assert_eq!(sign_in(&peer, &resource, SECOND, None).await, Ok(json!({})));
+    assert_eq!(asked_for(&peer).await, Vec::<String>::new());
+    let uris = peer.create(&home.work()).await;
+    assert!(!peer.ask(&uris.chat, "hi").await.is_empty());
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn with_another_upstream_at_hand_a_sign_in_is_offered_and_not_required() {
+    let home = Home::new();
+    let github = GitHub::start(&[FIRST]).await;
+    let agent = hostler_testkit::fake_agent::path().unwrap();
+    home.configure(&format!("upstream = 'scripted'\n[upstreams.scripted]\n{}", github.table("copilot")));
+    let host = home.serve_with(&["--claude", agent.to_str().unwrap()], &[]).await;
+    let mut peer = host.peer().await;
+    assert_eq!(asked_for(&peer).await, [github.resource()]);
+    let uris = peer.create(&home.work()).await;
+    assert!(!peer.ask(&uris.chat, "hi").await.is_empty());
+    // The models of the other one are there as soon as somebody has signed in to it.
+    assert_eq!(sign_in(&peer, &github.resource(), FIRST, None).await, Ok(json!({})));
+    peer.until(ROOT, |envelope| {
+        let StateAction::RootAgentsChanged(changed) = &envelope.action else { return false };
+        changed.agents[0].models.iter().any(|model| model.id == "@copilot:claude-sonnet-4-5")
+    })
+    .await;
+    host.stop().await;
+}

@@ -17,7 +17,7 @@ use hostler_engine::{
 use hostler_telemetry::LogTap;
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -348,20 +348,31 @@ where
     outbound.flush().await.ok()
 }
 
-/// Subscriptions whose snapshot is on its way, by token.
+/// Requests whose answer is on its way through the queue of deliveries, by token.
 #[derive(Clone, Default)]
-pub(crate) struct Waiting(Arc<Mutex<HashMap<u64, RequestId>>>);
+pub(crate) struct Waiting(Arc<Mutex<HashMap<u64, Request>>>);
+
+/// A request, and its place among those of its kind, which is free again when it is answered.
+struct Request {
+    id: RequestId,
+    _place: Option<OwnedSemaphorePermit>,
+}
 
 impl Waiting {
     pub(crate) fn add(&self, id: RequestId) -> u64 {
+        self.add_in(id, None)
+    }
+
+    /// The same for a request that keeps a place until it is answered.
+    pub(crate) fn add_in(&self, id: RequestId, place: Option<OwnedSemaphorePermit>) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
         let token = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, id);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Request { id, _place: place });
         token
     }
 
     pub(crate) fn take(&self, token: u64) -> Option<RequestId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&token)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&token).map(|request| request.id)
     }
 }
 

@@ -29,6 +29,9 @@ const MAX_PLANS: usize = 4;
 /// How many questions that the host has to look something up for one client may ask at a time.
 const MAX_QUESTIONS: usize = 32;
 
+/// How many pages of turns may wait for one client at a time: each can be large.
+const MAX_PAGES: usize = 2;
+
 /// Reads one client.
 pub(crate) struct Reader {
     context: Context,
@@ -46,6 +49,8 @@ pub(crate) struct Reader {
     plans: Arc<Semaphore>,
     /// For what the host has to look up.
     questions: Arc<Semaphore>,
+    /// For pages of turns that wait to be written.
+    pages: Arc<Semaphore>,
     /// For what is done with files.
     turns: Turns,
     /// What the client hears of the log, if there is one.
@@ -65,6 +70,7 @@ impl Reader {
         let lane = Lane::new(context.engine.clone(), context.tasks.clone(), ClientFiles(reverse.clone()));
         let room = |most| Arc::new(Semaphore::new(most));
         let (early, plans, questions) = (room(MAX_EARLY), room(MAX_PLANS), room(MAX_QUESTIONS));
+        let pages = room(MAX_PAGES);
         let turns = Turns::default();
         let logs = context.logs.clone().map(|tap| Logs::new(tap, replies.clone()));
         Self {
@@ -79,6 +85,7 @@ impl Reader {
             early,
             plans,
             questions,
+            pages,
             turns,
             logs,
         }
@@ -221,9 +228,9 @@ impl Reader {
             return self.reply(encode::answer(&id, Err(too_many_questions()))).await;
         };
         let (engine, subscriber) = (self.context.engine.clone(), self.subscriber.clone());
-        let (waiting, replies) = (self.waiting.clone(), self.replies.clone());
-        let token = waiting.add(id);
+        let (waiting, replies, pages) = (self.waiting.clone(), self.replies.clone(), Arc::clone(&self.pages));
         self.context.tasks.spawn(async move {
+            let token = waiting.add_in(id, pages.acquire_owned().await.ok());
             let result = engine.fetch_turns(&params.channel, params.cursor.as_deref(), &subscriber, token).await;
             drop(place);
             if let Err(error) = result
@@ -298,6 +305,13 @@ impl Reader {
         let Some(kind) = ChannelKind::of(&dispatch.channel) else { return };
         let refused = protocol::check(kind, &name, &dispatch).err();
         self.lane.take(dispatch, refused, size).await;
+    }
+}
+
+impl Drop for Reader {
+    /// Whoever waits for a place goes on, to find that nobody is there any more.
+    fn drop(&mut self) {
+        self.pages.close();
     }
 }
 

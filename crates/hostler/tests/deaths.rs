@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "deaths/long.rs"]
+mod long;
 #[path = "deaths/starts.rs"]
 mod starts;
 #[path = "deaths/turns.rs"]

@@ -34,9 +34,15 @@ pub struct Options {
     /// Measures other programs in the same run; they are fetched into the cache directory once.
     #[arg(long)]
     peers: bool,
+    /// How many sessions `list` lists.
+    #[arg(long)]
+    sessions: Option<usize>,
+    /// How many turns the chat has that `open` opens.
+    #[arg(long)]
+    turns: Option<usize>,
 }
 
-const BENCHMARKS: [Benchmark; 9] = [
+const BENCHMARKS: [Benchmark; 11] = [
     Benchmark {
         package: "hostler",
         name: "turn",
@@ -73,6 +79,16 @@ const BENCHMARKS: [Benchmark; 9] = [
         about: "first event, events a second, CPU and memory of `hostler proxy`, beside the upstream without it (--peers)",
     },
     Benchmark {
+        package: "hostler",
+        name: "list",
+        about: "the list of 10 000 stored sessions (--sessions N): first, later, by pages; memory; beside SQLite alone",
+    },
+    Benchmark {
+        package: "hostler",
+        name: "open",
+        about: "a chat of 20 000 turns (--turns N): the last 50, all pages, all at once; memory; beside SQLite alone",
+    },
+    Benchmark {
         package: "hostler-store",
         name: "journal",
         about: "actions a second through the journal, beside SQLite alone",
@@ -97,10 +113,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .find(|benchmark| benchmark.name == name)
         .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
     ensure!(!options.peers || !benchmark.peers().is_empty(), "the benchmark \"{name}\" has no peers");
+    ensure!(options.sessions.is_none() || name == "list", "the benchmark \"{name}\" lists no sessions");
+    ensure!(options.turns.is_none() || name == "open", "the benchmark \"{name}\" opens no chat");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
     let mut bench = workspace.cargo();
     bench.args(["bench", "--quiet", "--package", benchmark.package, "--bench", benchmark.name, "--"]);
+    for (option, count) in [("--sessions", options.sessions), ("--turns", options.turns)] {
+        if let Some(count) = count {
+            bench.arg(option).arg(count.to_string());
+        }
+    }
     if options.peers {
         for peer in benchmark.peers() {
             match outside::ensure(peer) {

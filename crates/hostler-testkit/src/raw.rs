@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use uuid::Uuid;
 
@@ -56,12 +56,31 @@ impl Raw {
 
     /// The next message; `None` when the host has hung up.
     pub async fn receive(&mut self) -> Option<Value> {
+        Some(serde_json::from_str(&self.text().await?).expect("JSON"))
+    }
+
+    /// The next message as it came.
+    async fn text(&mut self) -> Option<Utf8Bytes> {
         loop {
             let message = tokio::time::timeout(PATIENCE, self.socket.next()).await.expect("a frame in time")?;
             match message.ok()? {
-                Message::Text(text) => return Some(serde_json::from_str(&text).expect("JSON")),
+                Message::Text(text) => return Some(text),
                 Message::Close(_) => return None,
                 _ => {}
+            }
+        }
+    }
+
+    /// Calls a method and hands over every message up to its answer, unread: reading takes longer than some answers.
+    pub async fn hear(&mut self, method: &str, params: Value, mut each: impl FnMut(&str)) {
+        self.next += 1;
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"#, self.next);
+        self.send(json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}).to_string()).await;
+        loop {
+            let text = self.text().await.expect("an answer");
+            each(&text);
+            if text.starts_with(&answer) {
+                return;
             }
         }
     }

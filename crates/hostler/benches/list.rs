@@ -1,0 +1,104 @@
+//! The list of thousands of stored sessions: right after the start, later, and by pages.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+
+#[path = "support/past.rs"]
+mod past;
+#[path = "support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::time::Instant;
+
+use hostler_testkit::bench::{Row, Table, median};
+use hostler_testkit::raw::Raw;
+use past::{Past, option, peak};
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Value, json};
+use support::{Home, ms, resident};
+
+const LATER: usize = 30;
+const PAGE: usize = 200;
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let sessions = option("--sessions", 10_000);
+    let home = Home::new();
+    let empty = home.serve(&["--upstream", "scripted"]);
+    drop(Raw::initialized(&empty.url).await);
+    let idle = resident(empty.pid);
+    drop(empty);
+
+    let state = home.path("state").join("hostler");
+    let mut past = Past::begin(&state, &home.path("work")).await;
+    for number in 0..sessions {
+        past.session(&format!("claude:/00000000-0000-4000-8000-{number:012}"), 1, 500).await;
+    }
+    past.end().await;
+
+    let host = home.serve(&["--upstream", "scripted"]);
+    let mut raw = Raw::initialized(&host.url).await;
+    let started = ms(host.started, Instant::now());
+    let mut bytes = 0;
+    let mut whole = async |raw: &mut Raw| {
+        let begun = Instant::now();
+        raw.hear("listSessions", json!({}), |text| bytes = text.len()).await;
+        ms(begun, Instant::now())
+    };
+    let first = whole(&mut raw).await;
+    let memory = resident(host.pid) - idle;
+    let mut later = Vec::new();
+    for _ in 0..LATER {
+        later.push(whole(&mut raw).await);
+    }
+
+    let (mut pages, mut listed, mut params) = (Vec::new(), 0, json!({"limit": PAGE}));
+    loop {
+        let mut page = String::new();
+        let begun = Instant::now();
+        raw.hear("listSessions", params.clone(), |text| page = text.to_owned()).await;
+        pages.push(ms(begun, Instant::now()));
+        let page: Value = serde_json::from_str(&page).expect("JSON");
+        listed += page["result"]["items"].as_array().expect("items").len();
+        match page["result"].get("nextCursor") {
+            Some(cursor) => params["cursor"] = cursor.clone(),
+            None => break,
+        }
+    }
+    assert_eq!(listed, sessions);
+    let mut pings = Vec::new();
+    for _ in 0..200 {
+        let begun = Instant::now();
+        raw.hear("ping", json!({}), |_| ()).await;
+        pings.push(ms(begun, Instant::now()));
+    }
+
+    let floor = rows(&state, bytes);
+    let sqlite = |value| Some(("SQLite alone".to_owned(), value));
+    let row = |what: String, unit, hostler, beside, target| Row { what, unit, hostler, beside, target };
+    let table = vec![
+        row(format!("start with {sessions} sessions to first initialize answer"), "ms", started, sqlite(floor), None),
+        row(format!("all of them, first call ({:.1} MB)", bytes as f64 / 1e6), "ms", first, sqlite(floor), Some(300.0)),
+        row("all of them, later calls, p50".into(), "ms", median(&later), sqlite(floor), Some(10.0)),
+        row(format!("a page of {PAGE}, p50"), "ms", median(&pages), Some(("ping".to_owned(), median(&pings))), None),
+        row("memory beyond an empty host after the first call".into(), "MiB", memory, None, Some(60.0)),
+        row("highest memory of all".into(), "MiB", peak(host.pid), Some(("empty host".to_owned(), idle)), None),
+    ];
+    println!("{}", Table { rows: table });
+}
+
+/// The same lines, read and put together without anybody else.
+fn rows(state: &Path, expected: usize) -> f64 {
+    let begun = Instant::now();
+    let db = Connection::open_with_flags(state.join("hostler.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a file");
+    let query = "SELECT summary FROM sessions WHERE listed ORDER BY json_extract(summary, '$.modifiedAt') DESC";
+    let mut statement = db.prepare(query).expect("a query");
+    let mut rows = statement.query([]).expect("rows");
+    let mut text = String::new();
+    while let Some(row) = rows.next().expect("a row") {
+        text.push_str(row.get_ref(0).expect("a column").as_str().expect("text"));
+        text.push(',');
+    }
+    let taken = ms(begun, Instant::now());
+    assert!(text.len() + 1_000 > expected, "{} of {expected}", text.len());
+    taken
+}

@@ -29,8 +29,8 @@ const MAX_PLANS: usize = 4;
 /// How many questions that the host has to look something up for one client may ask at a time.
 const MAX_QUESTIONS: usize = 32;
 
-/// How many pages of turns may wait for one client at a time: each can be large.
-const MAX_PAGES: usize = 2;
+/// How many pages of turns may wait for one client at a time: each can be large, and the next one begins where it ends.
+const MAX_PAGES: usize = 1;
 
 /// Reads one client.
 pub(crate) struct Reader {

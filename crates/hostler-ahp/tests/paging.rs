@@ -121,6 +121,44 @@ async fn microsofts_client_pages_a_chat_and_arrives_at_the_same_state() {
 }
 
 #[tokio::test]
+async fn pages_that_are_asked_for_at_once_come_one_after_the_other() {
+    let (rig, raw, chat, agent) = long(250).await;
+    drop((raw, agent));
+    let mut raw = client(&rig, "hasty", "1.0.0").await;
+    let snapshot = view(&mut raw, &chat, Some(1)).await;
+    let mut state: ChatState = serde_json::from_value(snapshot["state"].clone()).unwrap();
+    raw.heard.clear();
+    for id in 0..8 {
+        raw.send(&json!({"id": format!("f{id}"), "method": "fetchTurns", "params": {"channel": chat}}).to_string())
+            .await;
+    }
+    let mut answers = 0;
+    while answers < 8 {
+        let message = raw.receive().await.unwrap();
+        match message.get("id") {
+            Some(_) => {
+                assert_eq!(message["result"], json!({}), "{message}");
+                answers += 1;
+            }
+            None => {
+                let action = serde_json::from_value(message["params"]["action"].clone()).unwrap();
+                ahp::reducers::apply_action_to_chat(&mut state, &action);
+            }
+        }
+    }
+    let ids: Vec<_> = state.turns.iter().map(|turn| turn.id.clone()).collect();
+    assert_eq!((ids, state.turns_next_cursor), (numbered(1, 250), None));
+
+    // A client that is gone in the middle of it leaves nothing that waits.
+    view(&mut raw, &chat, Some(1)).await;
+    for id in 0..8 {
+        raw.send(&json!({"id": id, "method": "fetchTurns", "params": {"channel": chat}}).to_string()).await;
+    }
+    drop(raw);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_fetched_is_refused_with_a_sentence() {
     let (rig, mut raw, chat, _agent) = long(4).await;
     let snapshot = view(&mut raw, &chat, Some(2)).await;

@@ -35,6 +35,8 @@ mod local;
 mod marks;
 #[path = "protocol/ordering.rs"]
 mod ordering;
+#[path = "protocol/paging.rs"]
+mod paging;
 #[path = "protocol/questions.rs"]
 mod questions;
 #[path = "protocol/queueing.rs"]
@@ -69,7 +71,7 @@ mod watching;
 mod workers;
 
 /// How many cases there are at least; each of them is played at every version.
-const CASES: usize = 610;
+const CASES: usize = 630;
 
 #[test]
 fn no_case_is_lost() {
@@ -88,6 +90,7 @@ fn no_case_is_lost() {
         local::CASES,
         marks::CASES,
         ordering::CASES,
+        paging::CASES,
         questions::CASES,
         queueing::CASES,
         real::CASES,

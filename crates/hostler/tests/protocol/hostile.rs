@@ -46,7 +46,7 @@ impl Bystander {
         Self { client, uris }
     }
 
-    async fn is_well(mut self) {
+    async fn goes_on(mut self) {
         let turn = self.client.ask(&self.uris.chat, "all is well").await;
         assert_eq!(words(&turn), "echo: all is well");
         self.client.agrees(&self.uris.chat).await;
@@ -61,7 +61,7 @@ async fn survived(case: &Case, texts: Vec<String>) {
         client.text(text).await;
     }
     client.ok("ping", json!({})).await;
-    bystander.is_well().await;
+    bystander.goes_on().await;
 }
 
 async fn deep_json_is_an_error(case: Case) {
@@ -188,7 +188,7 @@ async fn every_method_with_every_wrong_type_is_answered(case: Case) {
             }
         }
     }
-    bystander.is_well().await;
+    bystander.goes_on().await;
 }
 
 async fn every_method_with_huge_strings_is_answered(case: Case) {
@@ -204,7 +204,7 @@ async fn every_method_with_huge_strings_is_answered(case: Case) {
             assert!(told.len() < 250_000, "{method}: {} bytes", told.len());
         }
     }
-    bystander.is_well().await;
+    bystander.goes_on().await;
 }
 
 /// A socket after its handshake.
@@ -233,7 +233,7 @@ async fn ended_by(case: &Case, bytes: &[u8]) {
     // An orderly close or a reset: either way it is over.
     let over = tokio::time::timeout(crate::common::PATIENCE, stream.read_to_end(&mut rest)).await;
     assert!(over.is_ok(), "the host hangs up");
-    bystander.is_well().await;
+    bystander.goes_on().await;
 }
 
 async fn a_frame_without_a_mask_ends_only_its_own_connection(case: Case) {
@@ -258,7 +258,7 @@ async fn a_text_that_is_no_utf_8_harms_nobody(case: Case) {
     let mut answer = vec![0; 2];
     // An error or a close frame, but an answer.
     tokio::time::timeout(crate::common::PATIENCE, stream.read_exact(&mut answer)).await.unwrap().unwrap();
-    bystander.is_well().await;
+    bystander.goes_on().await;
 }
 
 async fn half_a_frame_and_a_hang_up_harm_nobody(case: Case) {
@@ -268,7 +268,7 @@ async fn half_a_frame_and_a_hang_up_harm_nobody(case: Case) {
         stream.write_all(b"\x81\xfe\x10\x00\0\0\0\0{\"half").await.unwrap();
         drop(stream);
     }
-    bystander.is_well().await;
+    bystander.goes_on().await;
 }
 
 async fn raw_bytes(case: &Case, bytes: &[u8]) -> Vec<u8> {
@@ -280,7 +280,7 @@ async fn raw_bytes(case: &Case, bytes: &[u8]) -> Vec<u8> {
     let mut answer = Vec::new();
     let over = tokio::time::timeout(crate::common::PATIENCE, stream.read_to_end(&mut answer)).await;
     assert!(over.is_ok(), "the host hangs up");
-    bystander.is_well().await;
+    bystander.goes_on().await;
     answer
 }
 
@@ -304,7 +304,7 @@ async fn a_hundred_connections_that_say_nothing_harm_nobody(case: Case) {
     for _ in 0..100 {
         idle.push(upgraded(&case).await);
     }
-    bystander.is_well().await;
+    bystander.goes_on().await;
     drop(idle);
 }
 
@@ -327,7 +327,7 @@ async fn connections_cut_in_every_phase_leave_nothing(case: Case) {
         }
         drop(client);
     }
-    bystander.is_well().await;
+    bystander.goes_on().await;
 }
 
 async fn a_burst_of_wishes_is_answered_in_order(case: Case) {

@@ -488,10 +488,13 @@ pub fn words(turn: &Value) -> String {
     parts.iter().filter(|part| part["kind"] == "markdown").filter_map(|part| part["content"].as_str()).collect()
 }
 
+/// A named case.
+pub type Named = (&'static str, fn(Case) -> Running);
+
 pub type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Plays the cases of an area on one stage, at each version, and names whoever fails. `SUITE_CASE` picks some by name.
-pub async fn play(area: &str, stage: Stage, cases: Vec<(&'static str, fn(Case) -> Running)>) {
+pub async fn play(area: &str, stage: Stage, cases: Vec<Named>) {
     let stage = Arc::new(stage);
     let wanted = std::env::var("SUITE_CASE").unwrap_or_default();
     let runs = cases.into_iter().filter(|(name, _)| name.contains(&wanted));
@@ -527,8 +530,7 @@ macro_rules! area {
 
         #[tokio::test(flavor = "multi_thread")]
         async fn cases() {
-            let cases: Vec<(&'static str, fn(super::kit::Case) -> super::kit::Running)> =
-                vec![$((stringify!($case), |case| Box::pin($case(case)))),+];
+            let cases: Vec<super::kit::Named> = vec![$((stringify!($case), |case| Box::pin($case(case)))),+];
             super::kit::play(module_path!(), $stage.await, cases).await;
         }
     };

@@ -133,8 +133,8 @@ async fn an_end_comes_last(case: Case) {
         }
         client.end(&uris.chat, &turn).await;
         client.accepted(&uris.chat, json!({"type": "chat/draftChanged"})).await;
-        let mine = client.envelopes(&uris.chat).into_iter().filter(|e| e["action"]["turnId"] == turn);
-        let last = mine.last().unwrap()["action"]["type"].clone();
+        let last = client.envelopes(&uris.chat).into_iter().rfind(|e| e["action"]["turnId"] == turn);
+        let last = last.unwrap()["action"]["type"].clone();
         assert!(["chat/turnComplete", "chat/error"].contains(&last.as_str().unwrap()), "{text}: {last}");
     }
 }

@@ -106,13 +106,14 @@ async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
     let work = format!("file://{}", home.work().display());
     let uris: Vec<_> = (0..3).map(|_| format!("claude:/{}", Uuid::new_v4())).collect();
     // Each draft is made before the one before it is given up, and is subscribed to at once.
-    for (at, uri) in uris.iter().enumerate() {
+    for (at, uri) in (0_usize..).zip(&uris) {
         let config = json!({"isolation": "folder", "autoApprove": "default", "mode": "interactive"});
         let create = json!({"channel": uri, "provider": "claude", "workingDirectories": [work], "config": config,
                             "progressToken": "p"});
         raw.call("createSession", create).await.unwrap();
         let member = json!({"clientId": client, "tools": [], "customizations": []});
-        raw.send(dispatch(uri, 1, &json!({"type": "session/activeClientSet", "activeClient": member}))).await;
+        raw.send(dispatch(uri, 100 + at as u64, &json!({"type": "session/activeClientSet", "activeClient": member})))
+            .await;
         let state = raw.call("subscribe", json!({"channel": uri})).await.unwrap()["snapshot"]["state"].take();
         assert_eq!(state["lifecycle"], "creating");
         assert!(state["defaultChat"].as_str().unwrap().starts_with("ahp-chat://default/"), "in the first snapshot");

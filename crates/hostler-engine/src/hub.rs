@@ -309,6 +309,14 @@ impl Hub {
         }
     }
 
+    /// What terminals have shown up to this number is not told any more: whoever missed some of it needs snapshots.
+    pub(crate) fn forget_terminals(&self, seq: u64) {
+        let mut past = self.past(true);
+        past.items.retain(|item| item.seq > seq);
+        past.bytes = past.items.iter().map(|item| item.size()).sum();
+        past.from = past.from.max(seq);
+    }
+
     fn past(&self, of_terminal: bool) -> MutexGuard<'_, Past> {
         let past = if of_terminal { &self.terminals_past } else { &self.past };
         past.lock().unwrap_or_else(PoisonError::into_inner)
@@ -413,5 +421,66 @@ impl Publisher for Hub {
         self.past(uri::is_terminal(&item.channel)).push(item);
         self.clients.remember(item);
         self.each(&item.channel, |subscriber| subscriber.deliver(Delivery::Envelope(Arc::clone(item))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ahp_types::StateAction;
+    use ahp_types::actions::TerminalDataAction;
+
+    use super::*;
+
+    const TERMINAL: &str = "ahp-terminal:/1";
+    const SESSION: &str = "claude:/1";
+
+    /// An envelope that takes about so much memory.
+    fn envelope(seq: u64, channel: &str, size: usize) -> Arc<Published> {
+        let action = StateAction::TerminalData(TerminalDataAction { data: String::new() });
+        Arc::new(Published::stored(seq, channel.into(), action, "x".repeat(size / 3).into(), None))
+    }
+
+    #[test]
+    fn a_subscriber_that_does_not_read_is_cut_off_by_bytes() {
+        let (subscriber, mut deliveries) = Subscriber::new(10_000);
+        let large = envelope(1, TERMINAL, MAX_QUEUED / 4);
+        let deliver = || subscriber.deliver(Delivery::Envelope(Arc::clone(&large)));
+        // Whoever reads can be told any amount.
+        for _ in 0..20 {
+            assert!(deliver());
+            assert!(deliveries.try_recv().is_ok());
+        }
+        assert_eq!((0..20).take_while(|_| deliver()).count(), 3);
+        assert!(subscriber.overflow().is_cancelled());
+    }
+
+    #[test]
+    fn one_envelope_may_be_larger_than_the_queue() {
+        let (subscriber, _deliveries) = Subscriber::new(10);
+        assert!(subscriber.deliver(Delivery::Envelope(envelope(1, TERMINAL, 2 * MAX_QUEUED))));
+        assert!(!subscriber.deliver(Delivery::Envelope(envelope(2, TERMINAL, 1))));
+    }
+
+    #[test]
+    fn a_terminal_that_floods_does_not_drive_out_what_sessions_said() {
+        let hub = Hub::new(Duration::ZERO);
+        hub.begin(0);
+        hub.publish(&envelope(1, SESSION, 300));
+        for seq in 2..100 {
+            hub.publish(&envelope(seq, TERMINAL, TERMINALS_PAST_BYTES / 10));
+        }
+        hub.publish(&envelope(100, SESSION, 300));
+        let channels = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<HashSet<Arc<str>>>();
+        let numbers = |after, names: &[&str]| {
+            let missed = hub.replay(after, &channels(names))?;
+            Some(missed.iter().map(|item| item.seq).collect::<Vec<_>>())
+        };
+        assert_eq!(numbers(0, &[SESSION]), Some(vec![1, 100]));
+        assert_eq!(numbers(0, &[SESSION, TERMINAL]), None, "too much was shown meanwhile");
+        assert_eq!(numbers(98, &[SESSION, TERMINAL]), Some(vec![99, 100]), "in the order of numbers");
+        hub.forget_terminals(100);
+        assert_eq!(numbers(98, &[SESSION, TERMINAL]), None, "one of them is gone");
+        assert_eq!(numbers(100, &[SESSION, TERMINAL]), Some(vec![]));
+        assert_eq!((hub.past_from(&[SESSION]), hub.past_from(&[TERMINAL]) > 80), (0, true));
     }
 }

@@ -26,6 +26,9 @@ use crate::state::ChannelState;
 /// How long output is gathered. What comes after a silence is told at once.
 const GATHER: Duration = Duration::from_millis(16);
 
+/// How often the host's list may change because of what a program does, which may be to rename its terminal all the time.
+const LIST: Duration = Duration::from_millis(500);
+
 /// How much is read before it has to be told. Together with the time above, this is how fast a shell can write: one that
 /// floods waits for its terminal, as it would for a slow one.
 const READ: usize = 64 * 1024;
@@ -49,6 +52,11 @@ pub(super) enum Input {
 
 pub(super) type Inputs = mpsc::Sender<Input>;
 
+/// The way to a terminal, from both ends.
+pub(super) fn inputs() -> (Inputs, mpsc::Receiver<Input>) {
+    mpsc::channel(MAX_INPUTS)
+}
+
 /// One terminal.
 pub(super) struct Actor {
     pub(super) host: Arc<Host>,
@@ -69,6 +77,9 @@ struct Flow {
     heard: usize,
     /// Since when something may be told again.
     due: Instant,
+    /// Whether the host's list says something else than the state, and since when it may be told again.
+    unlisted: bool,
+    list_due: Instant,
     typed: BytesMut,
 }
 
@@ -78,17 +89,16 @@ enum Event {
     Read(usize),
     Written(usize),
     Due,
+    ListDue,
     Ended(CommandEnd),
     Stop,
 }
 
 impl Actor {
-    /// Lets it live; answers the way to it.
-    pub(super) fn spawn(self) -> Inputs {
-        let (inputs, wanted) = mpsc::channel(MAX_INPUTS);
+    /// Lets it live.
+    pub(super) fn spawn(self, inputs: mpsc::Receiver<Input>) {
         let tasks = self.host.tasks.clone();
-        tasks.spawn(self.run(wanted));
-        inputs
+        tasks.spawn(self.run(inputs));
     }
 
     async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
@@ -98,6 +108,8 @@ impl Actor {
             waiting: Vec::new(),
             heard: 0,
             due: Instant::now(),
+            unlisted: false,
+            list_due: Instant::now(),
             typed: BytesMut::new(),
         };
         loop {
@@ -115,6 +127,7 @@ impl Actor {
                 Event::Written(0) => flow.typed.clear(),
                 Event::Written(length) => flow.typed.advance(length.min(flow.typed.len())),
                 Event::Due => self.tell(&mut flow).await,
+                Event::ListDue => self.list(&mut flow).await,
                 Event::Input(Input::Dispatch(dispatch)) => self.dispatch(*dispatch, &mut flow).await,
                 Event::Input(Input::Subscribe(subscriber, token, reply)) => {
                     self.tell(&mut flow).await;
@@ -135,7 +148,7 @@ impl Actor {
     }
 
     async fn next(&self, inputs: &mut mpsc::Receiver<Input>, flow: &mut Flow) -> Event {
-        let Flow { readable, buffer, waiting, heard, due, typed } = flow;
+        let Flow { readable, buffer, waiting, heard, due, unlisted, list_due, typed } = flow;
         let shell = self.shell.as_deref();
         let read = async {
             match shell.filter(|_| *readable && *heard < READ) {
@@ -160,6 +173,7 @@ impl Actor {
             input = inputs.recv() => input.map_or(Event::Stop, Event::Input),
             length = write => Event::Written(length),
             () = tokio::time::sleep_until(*due), if !waiting.is_empty() => Event::Due,
+            () = tokio::time::sleep_until(*list_due), if *unlisted => Event::ListDue,
             length = read => Event::Read(length),
             end = ended => Event::Ended(end),
         }
@@ -188,12 +202,16 @@ impl Actor {
         if let Err(error) = told.await {
             tracing::debug!(%error, "what a terminal showed came too late");
         }
-        self.list().await;
         flow.due = Instant::now() + GATHER;
+        flow.unlisted = true;
+        if Instant::now() >= flow.list_due {
+            self.list(flow).await;
+        }
     }
 
     /// The host's list says what the state says.
-    async fn list(&self) {
+    async fn list(&self, flow: &mut Flow) {
+        flow.unlisted = false;
         let state = &self.screen.state;
         let info = TerminalInfo {
             resource: self.uri.to_string(),
@@ -203,6 +221,7 @@ impl Actor {
         };
         if self.host.terminals.put(info) {
             self.host.tell_terminals().await;
+            flow.list_due = Instant::now() + LIST;
         }
     }
 
@@ -214,12 +233,12 @@ impl Actor {
         self.tell(flow).await;
         let accepted = self.accept(&dispatch, flow);
         match accepted {
-            Ok(()) => self.echo(dispatch).await,
+            Ok(()) => self.echo(dispatch, flow).await,
             Err(reason) => self.host.reject(dispatch, reason).await,
         }
     }
 
-    async fn echo(&mut self, mut dispatch: Dispatch) {
+    async fn echo(&mut self, mut dispatch: Dispatch, flow: &mut Flow) {
         without_typed(&mut dispatch.action);
         self.screen.reduce(&dispatch.action);
         let (origin, from, hub) = (dispatch.origin(), dispatch.from, Arc::clone(&self.host.hub));
@@ -235,7 +254,7 @@ impl Actor {
         if let Err(error) = told.await {
             tracing::debug!(%error, "what a client did with a terminal came too late");
         }
-        self.list().await;
+        self.list(flow).await;
     }
 
     /// Whether it can be done, and does it. The error is the reason of the rejection.
@@ -244,6 +263,9 @@ impl Actor {
             StateAction::TerminalInput(input) => {
                 if self.shell.is_none() {
                     return Err("the shell has ended; nobody reads what is typed".to_owned());
+                }
+                if input.data.len() > MAX_TYPED {
+                    return Err(format!("at most {MAX_TYPED} bytes can be typed at once"));
                 }
                 if flow.typed.len() + input.data.len() > MAX_TYPED {
                     return Err(format!(
@@ -299,6 +321,7 @@ impl Actor {
         };
         self.screen.exit(code, self.host.clock.now_ms(), &mut flow.waiting);
         self.tell(flow).await;
+        self.list(flow).await;
         // It will not be needed again.
         flow.buffer = Vec::new();
     }

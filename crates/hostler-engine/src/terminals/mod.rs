@@ -220,7 +220,10 @@ impl Engine {
         let screen = Screen::new(state, config.scrollback, name.is_some());
         let (host, uri) = (Arc::clone(host), Arc::clone(&terminal));
         let actor = Actor { host, uri, screen, shell: Some(shell), stream: Stream::new(nonce) };
-        self.host.terminals.begin(&terminal, Live { inputs: actor.spawn(), info });
+        let (inputs, wanted) = actor::inputs();
+        // Known before it lives, so that nothing of its life is missed.
+        self.host.terminals.begin(&terminal, Live { inputs, info });
+        actor.spawn(wanted);
         place.begun = true;
         self.host.tell_terminals().await;
         Ok(())
@@ -315,6 +318,8 @@ impl Host {
         self.terminals.remove(terminal);
         self.hub.close(terminal);
         self.tell_terminals().await;
+        // Another one may be called the same; nobody is to take the one for a continuation of the other.
+        self.hub.forget_terminals(self.store.sequencer().current());
     }
 
     /// Clients that saw terminals of an earlier life hear that they are gone: what is replayed to them does not say so.

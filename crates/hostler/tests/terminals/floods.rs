@@ -68,3 +68,19 @@ async fn a_program_that_does_not_read_is_told_of_by_name() {
     assert_eq!(host.tree(), [] as [u32; 0]);
     host.stop().await;
 }
+
+#[tokio::test]
+async fn a_program_that_renames_its_terminal_all_the_time_does_not_flood_the_list() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let mut me = Client::new(&host, "me").await;
+    me.open(T, &home.work()).await;
+    me.type_in(T, "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); printf '\\033]0;title %d\\007' $i; sleep 0; done\n")
+        .await;
+    // The last one is listed in the end.
+    me.until(|me| me.root.terminals.iter().flatten().any(|info| info.title == "title 3000")).await;
+    assert_eq!(me.state(T).title, "title 3000");
+    let told = me.heard.iter().filter(|item| item["action"]["type"] == "root/terminalsChanged").count();
+    assert!(told < 300, "{told}");
+    host.stop().await;
+}

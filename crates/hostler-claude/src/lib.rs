@@ -10,6 +10,7 @@
 //! * [`wire`]: one line of NDJSON as a type, both ways.
 //! * [`mapping`]: from messages to driver events; pure.
 //! * [`ClaudeDriver`]: everything about starting an agent and talking to it.
+//! * [`stored`]: its transcripts, read without it.
 //! * [`install`]: the managed builds.
 //!
 //! **Architecture Invariant:** this is the only crate that knows Claude Code's words. It knows nothing of AHP, clients
@@ -35,6 +36,7 @@ mod prompt;
 mod pump;
 mod question;
 mod stats;
+pub mod stored;
 mod transcript;
 mod version;
 pub mod wire;

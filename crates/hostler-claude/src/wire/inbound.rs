@@ -92,7 +92,8 @@ struct Line<'a, E> {
     parent_tool_use_id: Option<Text<'a>>,
     #[serde(borrow, default)]
     tool_result_meta: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    // Transcripts spell it differently.
+    #[serde(borrow, default, alias = "toolUseResult")]
     tool_use_result: Option<&'a RawValue>,
 }
 

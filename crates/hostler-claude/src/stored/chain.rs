@@ -1,0 +1,298 @@
+//! Which records of a transcript are the conversation.
+//!
+//! Records hang from each other, and the file keeps all of them: what was cut off by going back, what other agents did,
+//! what was shortened. The conversation is the way from its last message to the first one, and beside it
+//! * the calls and results that were made at once, of which only one is on the way;
+//! * an answer that came after a failed call of the model: one build hangs the next prompt from the failure instead;
+//! * what stands before a boundary, which the model no longer sees and people still do.
+//!
+//! A file can lie. A parent that is not there is replaced by the record before it in the file (one build leaves such gaps);
+//! a record that hangs from itself, however indirectly, ends the way; of two records with one name the first counts.
+
+use std::collections::{HashMap, HashSet};
+
+use super::index::Index;
+use super::link::{Kind, Link, RecordId};
+
+/// The conversation of a transcript.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// Its records in order, as positions in [`Index::links`].
+    pub links: Vec<usize>,
+    /// How many records hung from something that is not there.
+    pub gaps: usize,
+    /// Whether the records run in a circle, so that the beginning is missing.
+    pub circle: bool,
+    /// How many records have a name that another one has.
+    pub doubles: usize,
+}
+
+impl Chain {
+    /// Finds the conversation.
+    pub fn of(index: &Index) -> Self {
+        let mut chain = Self::default();
+        let links = &index.links;
+        let mut places: HashMap<RecordId, usize> = HashMap::with_capacity(links.len());
+        for (at, link) in links.iter().enumerate() {
+            if places.contains_key(&link.id) {
+                chain.doubles += 1;
+            } else {
+                places.insert(link.id, at);
+            }
+        }
+        let mut on_the_way = HashSet::new();
+        let mut next = end(links);
+        while let Some(at) = next {
+            if !on_the_way.insert(at) {
+                chain.circle = true;
+                break;
+            }
+            let Some(link) = links.get(at) else { break };
+            next = link.parent.and_then(|parent| {
+                places.get(&parent).copied().filter(|place| *place != at || link.id == parent).or_else(|| {
+                    chain.gaps += 1;
+                    before(links, at)
+                })
+            });
+        }
+        let beside = Beside::of(links, &places, &on_the_way);
+        // The file is in the order of time, so its order is the conversation's.
+        chain.links = (0..links.len()).filter(|at| on_the_way.contains(at) || beside.contains(*at)).collect();
+        chain
+    }
+}
+
+/// The last message of the conversation.
+fn end(links: &[Link]) -> Option<usize> {
+    links.iter().rposition(Link::may_end)
+}
+
+/// The record before this one in the file that belongs to the same agent.
+fn before(links: &[Link], at: usize) -> Option<usize> {
+    links.get(..at)?.iter().rposition(|link| !link.aside)
+}
+
+/// What belongs to the conversation and is not on the way.
+struct Beside(HashSet<usize>);
+
+impl Beside {
+    fn of(links: &[Link], places: &HashMap<RecordId, usize>, on_the_way: &HashSet<usize>) -> Self {
+        let answers: HashSet<RecordId> = on_the_way.iter().filter_map(|at| links.get(*at)?.answer).collect();
+        // The failures on the way, by what they hang from, and the last place where each stands.
+        let mut failures: HashMap<RecordId, usize> = HashMap::new();
+        for at in on_the_way {
+            if let Some(Link { kind: Kind::ApiError, parent: Some(parent), .. }) = links.get(*at) {
+                let last = failures.entry(*parent).or_insert(*at);
+                *last = (*last).max(*at);
+            }
+        }
+        let mut beside = Self(HashSet::new());
+        // What hangs from something beside the way is looked at after it, since the file is in the order of time.
+        let mut until: HashMap<usize, usize> = HashMap::new();
+        for (at, link) in links.iter().enumerate() {
+            if on_the_way.contains(&at) || link.aside || places.get(&link.id) != Some(&at) {
+                continue;
+            }
+            let parent = link.parent.and_then(|parent| places.get(&parent).copied());
+            let made_at_once = match link.kind {
+                Kind::Answer => link.answer.is_some_and(|answer| answers.contains(&answer)),
+                Kind::Results => {
+                    parent.and_then(|parent| links.get(parent)?.answer).is_some_and(|a| answers.contains(&a))
+                }
+                _ => false,
+            };
+            let lost = match (link.parent.and_then(|parent| failures.get(&parent)), parent.and_then(|p| until.get(&p)))
+            {
+                (Some(failure), _) if link.kind != Kind::Prompt => Some(*failure),
+                (_, Some(failure)) => Some(*failure),
+                _ => None,
+            };
+            if let Some(failure) = lost.filter(|failure| at < *failure) {
+                until.insert(at, failure);
+                beside.0.insert(at);
+            } else if made_at_once {
+                beside.0.insert(at);
+            }
+        }
+        beside
+    }
+
+    fn contains(&self, at: usize) -> bool {
+        self.0.contains(&at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// A transcript from lines like `name <- parent: kind [answer]`.
+    fn transcript(lines: &[&str]) -> (Index, Vec<String>) {
+        let mut text = String::new();
+        let mut names = Vec::new();
+        for line in lines {
+            let (name, rest) = line.split_once(" <- ").unwrap();
+            let (parent, rest) = rest.split_once(": ").unwrap();
+            let (kind, answer) = rest.split_once(' ').unwrap_or((rest, "m"));
+            let parent = if parent == "none" { "null".to_owned() } else { format!("{parent:?}") };
+            let body = match kind {
+                "prompt" => r#""type":"user","message":{"content":"hi"}"#.to_owned(),
+                "result" => {
+                    r#""type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t"}]}"#.to_owned()
+                }
+                "answer" => format!(r#""type":"assistant","message":{{"id":"{answer}","content":[]}}"#),
+                "side" => r#""type":"assistant","isSidechain":true,"message":{"id":"s","content":[]}"#.to_owned(),
+                "error" => r#""type":"system","subtype":"api_error""#.to_owned(),
+                "boundary" => {
+                    format!(r#""type":"system","subtype":"compact_boundary","logicalParentUuid":{parent}"#)
+                }
+                _ => format!(r#""type":"{kind}""#),
+            };
+            let parent = if kind == "boundary" { "null".to_owned() } else { parent };
+            text.push_str(&format!("{{\"uuid\":\"{name}\",\"parentUuid\":{parent},{body}}}\n"));
+            names.push(name.to_owned());
+        }
+        let index = Index::of(&mut Cursor::new(text)).unwrap();
+        assert_eq!(index.damage.lines, 0);
+        (index, names)
+    }
+
+    fn chain(lines: &[&str]) -> (String, Chain) {
+        let (index, names) = transcript(lines);
+        let chain = Chain::of(&index);
+        (chain.links.iter().map(|at| names[*at].as_str()).collect::<Vec<_>>().join(" "), chain)
+    }
+
+    #[test]
+    fn what_was_left_by_going_back_is_not_part_of_it() {
+        let (names, _) =
+            chain(&["a <- none: prompt", "b <- a: answer 1", "c <- b: prompt", "d <- c: answer 2", "e <- b: prompt"]);
+        assert_eq!(names, "a b e");
+    }
+
+    #[test]
+    fn calls_that_were_made_at_once_are_all_there() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer 1",
+            "c <- b: answer 1",
+            "d <- b: result",
+            "e <- c: result",
+            "f <- e: answer 2",
+        ];
+        assert_eq!(chain(&lines).0, "a b c d e f");
+        // The results came the other way round, so the second call is not on the way.
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer 1",
+            "c <- b: answer 1",
+            "e <- c: result",
+            "d <- b: result",
+            "f <- d: answer 2",
+        ];
+        assert_eq!(chain(&lines).0, "a b c e d f");
+    }
+
+    #[test]
+    fn an_answer_behind_a_failed_call_is_not_lost() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer 1",
+            "r <- b: result",
+            "c <- r: answer 2",
+            "x <- a: error",
+            "d <- x: prompt",
+            "e <- d: answer 3",
+        ];
+        assert_eq!(chain(&lines).0, "a b r c x d e");
+        // What came later hangs from somewhere else and was left by going back.
+        let lines = ["a <- none: prompt", "x <- a: error", "b <- a: answer 1", "d <- x: prompt"];
+        assert_eq!(chain(&lines).0, "a x d");
+    }
+
+    #[test]
+    fn what_was_shortened_is_still_shown() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer 1",
+            "c <- b: boundary",
+            "d <- c: prompt",
+            "e <- d: attachment",
+            "f <- e: answer 2",
+        ];
+        assert_eq!(chain(&lines).0, "a b c d e f");
+    }
+
+    #[test]
+    fn a_gap_is_bridged_by_the_record_before_it() {
+        let (names, chain) = chain(&[
+            "a <- none: prompt",
+            "b <- a: answer 1",
+            "s <- none: side",
+            "c <- gone: prompt",
+            "d <- c: answer 2",
+        ]);
+        assert_eq!((names.as_str(), chain.gaps), ("a b c d", 1));
+        // Nothing stands before it.
+        let lone = super::tests::chain(&["c <- gone: prompt"]);
+        assert_eq!((lone.0.as_str(), lone.1.gaps), ("c", 1));
+    }
+
+    #[test]
+    fn a_circle_ends() {
+        let (names, chain) = chain(&["a <- c: prompt", "b <- a: answer 1", "c <- b: prompt"]);
+        assert_eq!((names.as_str(), chain.circle), ("a b c", true));
+        let alone = super::tests::chain(&["a <- a: prompt"]);
+        assert_eq!((alone.0.as_str(), alone.1.circle), ("a", true));
+    }
+
+    #[test]
+    fn of_two_records_with_one_name_the_first_counts() {
+        let (names, chain) = chain(&["a <- none: prompt", "b <- a: answer 1", "b <- a: answer 1", "c <- b: prompt"]);
+        assert_eq!((names.as_str(), chain.doubles), ("a b c", 1));
+    }
+
+    #[test]
+    fn what_other_agents_did_is_not_part_of_it() {
+        let (names, _) = chain(&["a <- none: prompt", "s <- a: side", "b <- a: answer 1", "t <- s: side"]);
+        assert_eq!(names, "a b");
+        assert_eq!(chain(&["s <- none: side"]).0, "");
+    }
+
+    #[test]
+    fn turns_begin_with_prompts() {
+        let (index, _) = transcript(&[
+            "z <- none: attachment",
+            "a <- z: prompt",
+            "b <- a: answer 1",
+            "c <- b: prompt",
+            "d <- c: answer 2",
+            "e <- d: attachment",
+        ]);
+        let chain = Chain::of(&index);
+        let spans: Vec<_> = chain.spans(&index).into_iter().map(|span| span.links).collect();
+        // The last attachment hangs behind the last message.
+        assert_eq!(spans, [1..3, 3..5]);
+    }
+
+    proptest::proptest! {
+        /// Whatever the file says, there is an end, an order, and nothing twice.
+        #[test]
+        fn any_file_has_a_conversation(records in proptest::collection::vec((0u8..12, 0u8..14, 0u8..6), 0..40)) {
+            let lines: Vec<String> = records.iter().map(|(name, parent, kind)| {
+                let kind = ["prompt", "answer 1", "answer 2", "result", "error", "boundary"][usize::from(*kind)];
+                let parent = if *parent == 13 { "none".to_owned() } else { format!("n{parent}") };
+                format!("n{name} <- {parent}: {kind}")
+            }).collect();
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            let (index, _) = transcript(&lines);
+            let chain = Chain::of(&index);
+            proptest::prop_assert!(chain.links.is_sorted_by(|a, b| a < b));
+            proptest::prop_assert!(end(&index.links).is_none_or(|end| chain.links.contains(&end)));
+            let spans = chain.spans(&index);
+            proptest::prop_assert!(spans.windows(2).all(|pair| pair[0].links.end <= pair[1].links.start));
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What Claude Code keeps of its conversations: transcripts, read without the agent.
+//!
+//! ```text
+//!   file ── index ──► links (one per record, without its contents) ── chain ──► the conversation, in order
+//!                                                                        │
+//!                                              lines of one page ◄── spans (where each turn begins and ends)
+//! ```
+//!
+//! * [`index`](Index): one pass over a file; remembers where each record stands and what it hangs from, nothing else.
+//! * [`chain`](Chain): which records are the conversation that a person saw, whatever became of the file.
+//! * [`Outline`]: what a list says of a conversation, from both ends of its file.
+//! * [`replay`]: a turn as driver events, by the mapping of live agents.
+//! * [`spans`](Span): the conversation cut into turns.
+//!
+//! **Architecture Invariant:** a transcript is somebody else's file. It may be cut off, damaged, written by a build that
+//! we have never seen, or grow while it is read: every such thing has a name here, none is an error of its neighbours.
+
+mod chain;
+mod index;
+mod link;
+mod outline;
+mod replay;
+mod spans;
+
+pub use chain::Chain;
+pub use index::{Damage, Index, LONGEST_LINE};
+pub use link::{Kind, Link, RecordId};
+pub use outline::Outline;
+pub use replay::{Replayed, Said, replay};
+pub use spans::Span;

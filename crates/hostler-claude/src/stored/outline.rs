@@ -1,0 +1,286 @@
+//! What a list says of a conversation, from the two ends of its transcript.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::wire::Text;
+
+/// How many characters of somebody's words a list shows.
+const SHOWN: usize = 200;
+
+/// What a list says of a conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// The title that somebody gave it.
+    pub title: Option<String>,
+    /// The title that the agent gave it.
+    pub own_title: Option<String>,
+    /// What was said first.
+    pub first_prompt: Option<String>,
+    /// What was said last, where the agent notes it.
+    pub last_prompt: Option<String>,
+    /// An older build's words for it.
+    pub summary: Option<String>,
+    /// Its tag.
+    pub tag: Option<String>,
+    /// The branch that it was begun on.
+    pub branch: Option<String>,
+    /// The directory that it was begun in.
+    pub directory: Option<String>,
+    /// When it was begun, as the agent wrote it (RFC 3339).
+    pub created: Option<String>,
+    /// Whether it is another agent's: not a conversation with a person.
+    pub aside: bool,
+}
+
+impl Outline {
+    /// From the first and the last bytes of a transcript, which may overlap or be the same. The last line of the first
+    /// bytes and the first line of the last ones may be pieces; both are left out unless they are whole records.
+    pub fn of(head: &[u8], tail: &[u8]) -> Self {
+        let mut outline = Self::default();
+        let mut command = None;
+        for (at, line) in head.split(|byte| *byte == b'\n').enumerate() {
+            if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
+                outline.begin(&line, at == 0, &mut command);
+            }
+        }
+        outline.first_prompt = outline.first_prompt.or(command);
+        for line in tail.split(|byte| *byte == b'\n') {
+            // Most lines are somebody's words or the agent's bookkeeping; few are worth being read.
+            if let Some(line) = note(line) {
+                outline.note(&line);
+            }
+        }
+        outline
+    }
+
+    /// What a person would call it. `None` if nothing was ever said in it.
+    pub fn name(&self) -> Option<&str> {
+        [&self.title, &self.own_title, &self.last_prompt, &self.summary, &self.first_prompt]
+            .into_iter()
+            .find_map(|name| name.as_deref().filter(|name| !name.trim().is_empty()))
+    }
+
+    fn begin(&mut self, line: &Line<'_>, first: bool, command: &mut Option<String>) {
+        self.aside |= first && line.sidechain == Some(true);
+        let or = |slot: &mut Option<String>, value: &Option<Text<'_>>| {
+            if slot.is_none() {
+                *slot = value.as_ref().filter(|value| !value.is_empty()).map(|value| value.to_string());
+            }
+        };
+        or(&mut self.directory, &line.cwd);
+        or(&mut self.branch, &line.branch);
+        or(&mut self.created, &line.timestamp);
+        self.note(line);
+        let hidden = line.meta == Some(true) || line.summary_of_all == Some(true);
+        if &*line.label != "user" || hidden || self.first_prompt.is_some() {
+            return;
+        }
+        let words = line.message.as_ref().and_then(|message| message.content).map(|content| words(content.get()));
+        for text in words.unwrap_or_default() {
+            if let Some(name) = between(&text, "<command-name>", "</command-name>") {
+                command.get_or_insert_with(|| shown(name));
+            } else if let Some(typed) = between(&text, "<bash-input>", "</bash-input>") {
+                self.first_prompt = Some(shown(&format!("! {}", typed.trim())));
+            } else if !text.trim().is_empty() && !is_made_up(&text) {
+                self.first_prompt = Some(shown(&text));
+            }
+            if self.first_prompt.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// The last of such notes counts.
+    fn note(&mut self, line: &Line<'_>) {
+        let (slot, value) = match &*line.label {
+            "custom-title" => (&mut self.title, &line.custom_title),
+            "ai-title" => (&mut self.own_title, &line.ai_title),
+            "last-prompt" => (&mut self.last_prompt, &line.last_prompt),
+            "summary" => (&mut self.summary, &line.summary),
+            "tag" => (&mut self.tag, &line.tag),
+            _ => return,
+        };
+        // Taking a tag away is an empty one.
+        *slot = value.as_ref().map(|value| shown(value)).filter(|value| !value.is_empty());
+    }
+}
+
+/// A line, if it begins like a note about the whole conversation.
+fn note(line: &[u8]) -> Option<Line<'_>> {
+    const NOTES: [&[u8]; 5] = [b"custom-title\"", b"ai-title\"", b"last-prompt\"", b"summary\"", b"tag\""];
+    let rest = line.strip_prefix(b"{\"type\":\"")?;
+    NOTES.iter().any(|note| rest.starts_with(note)).then(|| serde_json::from_slice(line).ok()).flatten()
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    label: Text<'a>,
+    #[serde(rename = "isSidechain", default)]
+    sidechain: Option<bool>,
+    #[serde(rename = "isMeta", default)]
+    meta: Option<bool>,
+    #[serde(rename = "isCompactSummary", default)]
+    summary_of_all: Option<bool>,
+    #[serde(borrow, default)]
+    cwd: Option<Text<'a>>,
+    #[serde(rename = "gitBranch", borrow, default)]
+    branch: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    timestamp: Option<Text<'a>>,
+    #[serde(rename = "customTitle", borrow, default)]
+    custom_title: Option<Text<'a>>,
+    #[serde(rename = "aiTitle", borrow, default)]
+    ai_title: Option<Text<'a>>,
+    #[serde(rename = "lastPrompt", borrow, default)]
+    last_prompt: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    summary: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    tag: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+/// The texts of a message, unless it holds what tools gave back.
+fn words(content: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, default)]
+        text: Option<Text<'a>>,
+        #[serde(default)]
+        tool_use_id: Option<IgnoredAny>,
+    }
+    if let Ok(Text(text)) = serde_json::from_str(content) {
+        return vec![text.into_owned()];
+    }
+    let blocks: Vec<Block<'_>> = serde_json::from_str(content).unwrap_or_default();
+    if blocks.iter().any(|block| block.tool_use_id.is_some()) {
+        return Vec::new();
+    }
+    blocks.into_iter().filter_map(|block| block.text).map(|text| text.0.into_owned()).collect()
+}
+
+/// Whether the agent, not a person, wrote these words: `<tag>…`, or that the turn was interrupted.
+fn is_made_up(text: &str) -> bool {
+    let text = text.trim_start();
+    let tag = text.strip_prefix('<').and_then(|rest| rest.split_once('>')).is_some_and(|(tag, _)| {
+        tag.starts_with(|c: char| c.is_ascii_lowercase())
+            && tag.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ' ' | '=' | '"' | '\''))
+    });
+    tag || text.starts_with("[Request interrupted by user")
+}
+
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(open)?;
+    Some(rest.split_once(close)?.0)
+}
+
+/// On one line, and not too long.
+fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outline(lines: &[&str]) -> Outline {
+        let text = lines.join("\n");
+        Outline::of(text.as_bytes(), text.as_bytes())
+    }
+
+    const BEGIN: &str = r#"{"type":"user","uuid":"a","cwd":"/p","gitBranch":"main","timestamp":"2026-01-02T03:04:05Z","message":{"content":[{"type":"text","text":"first\n  words"}]}}"#;
+
+    #[test]
+    fn a_list_knows_where_and_when_it_began_and_with_which_words() {
+        let outline = outline(&[r#"{"type":"queue-operation","timestamp":"2026-01-01T00:00:00Z"}"#, BEGIN]);
+        assert_eq!(outline.directory.as_deref(), Some("/p"));
+        assert_eq!(outline.branch.as_deref(), Some("main"));
+        assert_eq!(outline.created.as_deref(), Some("2026-01-01T00:00:00Z"));
+        assert_eq!(outline.name(), Some("first words"));
+    }
+
+    #[test]
+    fn the_last_title_that_somebody_gave_counts_most() {
+        let mut lines =
+            vec![BEGIN, r#"{"type":"summary","summary":"old"}"#, r#"{"type":"last-prompt","lastPrompt":"last"}"#];
+        assert_eq!(outline(&lines).name(), Some("last"));
+        lines.push(r#"{"type":"ai-title","aiTitle":"own","sessionId":"s"}"#);
+        assert_eq!(outline(&lines).name(), Some("own"));
+        lines.push(r#"{"type":"custom-title","customTitle":"mine","sessionId":"s"}"#);
+        lines.push(r#"{"type":"custom-title","customTitle":"mine at last","sessionId":"s"}"#);
+        lines.push(BEGIN);
+        assert_eq!(outline(&lines).name(), Some("mine at last"));
+    }
+
+    #[test]
+    fn a_tag_that_was_taken_away_is_gone() {
+        let tag = r#"{"type":"tag","tag":"x","sessionId":"s"}"#;
+        assert_eq!(outline(&[BEGIN, tag]).tag.as_deref(), Some("x"));
+        assert_eq!(outline(&[BEGIN, tag, r#"{"type":"tag","tag":"","sessionId":"s"}"#]).tag, None);
+    }
+
+    #[test]
+    fn words_that_nobody_said_are_no_title() {
+        let said = |content: &str| {
+            outline(&[&format!(r#"{{"type":"user","uuid":"a","message":{{"content":{content}}}}}"#), BEGIN])
+                .first_prompt
+                .unwrap()
+        };
+        for content in [
+            r#""<local-command-stdout>x</local-command-stdout>""#,
+            r#""<ide_opened_file>/a</ide_opened_file>""#,
+            r#""[Request interrupted by user]""#,
+            r#"[{"type":"tool_result","tool_use_id":"t","content":"x"}]"#,
+            r#""<command-name>/clear</command-name>""#,
+            r#"[{"type":"image"}]"#,
+            r#""  ""#,
+        ] {
+            assert_eq!(said(content), "first words", "{content}");
+        }
+        assert_eq!(said(r#""<bash-input>ls -l</bash-input>""#), "! ls -l");
+        assert_eq!(said(r#""<3 this""#), "<3 this");
+        // A command is better than nothing.
+        let command = r#"{"type":"user","uuid":"a","message":{"content":"<command-name>/review</command-name>"}}"#;
+        assert_eq!(outline(&[command]).name(), Some("/review"));
+        assert_eq!(outline(&[r#"{"type":"queue-operation"}"#]).name(), None);
+    }
+
+    #[test]
+    fn a_long_prompt_is_cut_between_characters() {
+        let line = format!(r#"{{"type":"user","uuid":"a","message":{{"content":"{}"}}}}"#, "é".repeat(500));
+        let shown = outline(&[&line]).first_prompt.unwrap();
+        assert_eq!(shown.chars().count(), SHOWN + 1);
+    }
+
+    #[test]
+    fn pieces_of_lines_and_noise_are_passed_over() {
+        let text = format!("{BEGIN}\n{{\"type\":\"custom-title\",\"customTitle\":\"x\"}}\n\u{0}noise\n");
+        for cut in 0..text.len() {
+            let _ = Outline::of(&text.as_bytes()[..cut], &text.as_bytes()[cut..]);
+        }
+        let cut = BEGIN.len() / 2;
+        let outline = Outline::of(&text.as_bytes()[..cut], &text.as_bytes()[cut..]);
+        assert_eq!((outline.name(), outline.directory.as_deref()), (Some("x"), None));
+    }
+
+    #[test]
+    fn another_agents_file_is_told_by_its_first_line() {
+        let side = BEGIN.replace(r#""uuid""#, r#""isSidechain":true,"uuid""#);
+        assert!(outline(&[&side]).aside);
+        assert!(!outline(&[BEGIN, &side]).aside);
+    }
+}

@@ -1,0 +1,404 @@
+//! A stored turn, told once more: its records become the messages that the agent printed when it wrote them, and those go
+//! through the same mapping as a live agent's. What is restored is what was seen.
+
+use std::path::Path;
+
+use hostler_driver::DriverEvent;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::mapping::Mapper;
+use crate::wire::{AssistantMessage, StreamEvent, StreamLine, Text, WireMessage};
+
+use super::Kind;
+
+/// What a turn was begun with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A person's words, and how many pictures and documents came with them.
+    Person {
+        /// The words.
+        text: String,
+        /// How many blocks are not words.
+        attached: usize,
+    },
+    /// The agent began it by itself, for this reason.
+    Agent(String),
+}
+
+/// A turn, told once more.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What it was begun with.
+    pub said: Said,
+    /// When, as the agent wrote it (RFC 3339).
+    pub began: Option<String>,
+    /// When its last record was written.
+    pub ended: Option<String>,
+    /// What happened in it, as a live agent tells it; the last one is its end.
+    pub events: Vec<DriverEvent>,
+    /// Records that were passed over.
+    pub skipped: usize,
+}
+
+/// Tells a turn once more, from the lines of its records.
+pub fn replay<'a>(directory: &Path, records: impl IntoIterator<Item = (Kind, &'a [u8])>) -> Replayed {
+    let mut replay = Replay {
+        mapper: Mapper::in_directory(directory),
+        turn: Replayed {
+            said: Said::Person { text: String::new(), attached: 0 },
+            began: None,
+            ended: None,
+            events: Vec::new(),
+            skipped: 0,
+        },
+        answer: None,
+        end: End::Unknown,
+    };
+    for (kind, line) in records {
+        replay.record(kind, line);
+    }
+    replay.finish()
+}
+
+struct Replay {
+    mapper: Mapper,
+    turn: Replayed,
+    answer: Option<String>,
+    end: End,
+}
+
+/// How the turn seems to have ended, by what was written last.
+enum End {
+    /// Nothing was answered, or a call never came back.
+    Unknown,
+    Answered,
+    Interrupted,
+    Failed {
+        status: Option<u16>,
+        text: String,
+    },
+}
+
+#[derive(Deserialize)]
+struct Facts<'a> {
+    #[serde(borrow, default)]
+    timestamp: Option<Text<'a>>,
+    #[serde(rename = "isApiErrorMessage", default)]
+    failed: Option<bool>,
+    #[serde(rename = "apiErrorStatus", default)]
+    status: Option<u16>,
+    #[serde(rename = "compactMetadata", default)]
+    shortened: Option<Shortened>,
+    #[serde(borrow, default)]
+    message: Option<Contents<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Contents<'a> {
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Shortened {
+    #[serde(rename = "preTokens", default)]
+    before: Option<u64>,
+    #[serde(rename = "postTokens", default)]
+    after: Option<u64>,
+}
+
+impl Replay {
+    fn record(&mut self, kind: Kind, line: &[u8]) {
+        let Ok(facts) = serde_json::from_slice::<Facts<'_>>(line) else {
+            self.turn.skipped += 1;
+            return;
+        };
+        if !matches!(kind, Kind::Hidden) {
+            self.turn.ended = facts.timestamp.as_ref().map(|at| at.to_string()).or(self.turn.ended.take());
+        }
+        let content = facts.message.as_ref().and_then(|message| message.content);
+        match kind {
+            Kind::Prompt | Kind::Notification => {
+                self.turn.began = facts.timestamp.map(|at| at.to_string());
+                self.turn.said = content.map_or_else(|| self.turn.said.clone(), |content| said(kind, content.get()));
+            }
+            Kind::Answer => self.answer(line, &facts),
+            Kind::Results => {
+                // A turn whose last word is a result was cut off.
+                self.end = End::Unknown;
+                self.tell(line);
+            }
+            Kind::CommandOutput => {
+                self.end = End::Answered;
+                self.tell(line);
+            }
+            Kind::Interruption => self.end = End::Interrupted,
+            Kind::Boundary => {
+                let size = facts.shortened.unwrap_or(Shortened { before: None, after: None });
+                self.say(&json!({
+                    "type": "system",
+                    "subtype": "compact_boundary",
+                    "compact_metadata": {"pre_tokens": size.before, "post_tokens": size.after},
+                }));
+            }
+            Kind::Summary | Kind::ApiError | Kind::Hidden => {}
+        }
+    }
+
+    fn answer(&mut self, line: &[u8], facts: &Facts<'_>) {
+        let Ok(WireMessage::Assistant(message)) = WireMessage::parse(line) else {
+            self.turn.skipped += 1;
+            return;
+        };
+        if facts.failed == Some(true) {
+            // The agent says it when the turn ends, not before.
+            let text = words(&message);
+            self.end = End::Failed { status: facts.status, text };
+            return;
+        }
+        self.end = End::Answered;
+        let (id, usage) = (message.id.clone(), message.usage);
+        if !message.is_synthetic() && self.answer.as_deref() != Some(&*id) {
+            self.answer = Some(id.to_string());
+            let model = message.model.clone();
+            self.hear(&stream(StreamEvent::MessageStart { id, model, usage }));
+        }
+        let counted = !message.is_synthetic();
+        self.hear(&WireMessage::Assistant(message));
+        if counted {
+            self.hear(&stream(StreamEvent::MessageDelta { usage }));
+        }
+    }
+
+    /// A record that is the message itself.
+    fn tell(&mut self, line: &[u8]) {
+        match WireMessage::parse(line) {
+            Ok(message @ WireMessage::User(_)) => self.hear(&message),
+            _ => self.turn.skipped += 1,
+        }
+    }
+
+    fn say(&mut self, message: &serde_json::Value) {
+        if let Ok(message) = WireMessage::parse(message.to_string().as_bytes()) {
+            self.hear(&message);
+        }
+    }
+
+    fn hear(&mut self, message: &WireMessage<'_>) {
+        self.turn.events.extend(self.mapper.on_message(message));
+    }
+
+    fn finish(mut self) -> Replayed {
+        let end = std::mem::replace(&mut self.end, End::Unknown);
+        self.say(&match end {
+            End::Answered => json!({"type": "result", "subtype": "success", "is_error": false}),
+            End::Unknown | End::Interrupted => json!({
+                "type": "result",
+                "subtype": "error_during_execution",
+                "is_error": true,
+                "terminal_reason": "aborted_streaming",
+            }),
+            End::Failed { status, text } => json!({
+                "type": "result",
+                "subtype": "success",
+                "is_error": true,
+                "api_error_status": status,
+                "result": text,
+            }),
+        });
+        self.turn.events.retain(|event| !matches!(event, DriverEvent::TurnBegan(_) | DriverEvent::ResumeToken(_)));
+        self.turn
+    }
+}
+
+fn stream(event: StreamEvent<'_>) -> WireMessage<'_> {
+    WireMessage::Stream(StreamLine { sub_agent: false, event })
+}
+
+fn words(message: &AssistantMessage<'_>) -> String {
+    let texts = message.blocks.iter().filter_map(|block| match block {
+        crate::wire::Block::Text(text) => Some(&**text),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+fn said(kind: Kind, content: &str) -> Said {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(borrow, default)]
+        text: Option<Text<'a>>,
+    }
+    let (text, attached) = match serde_json::from_str(content) {
+        Ok(Text(text)) => (text.into_owned(), 0),
+        Err(_) => {
+            let blocks: Vec<Block<'_>> = serde_json::from_str(content).unwrap_or_default();
+            let texts: Vec<&str> = blocks.iter().filter_map(|block| block.text.as_deref()).collect();
+            (texts.join("\n"), blocks.len() - texts.len())
+        }
+    };
+    if kind == Kind::Notification {
+        let summary = between(&text, "summary").unwrap_or("Something in the background was over");
+        return Said::Agent(summary.trim().to_owned());
+    }
+    let typed = match between(&text, "command-name") {
+        Some(name) => [name, between(&text, "command-args").unwrap_or_default()].map(str::trim).join(" "),
+        None => match between(&text, "bash-input") {
+            Some(command) => format!("!{}", command.trim()),
+            None => text,
+        },
+    };
+    Said::Person { text: typed.trim_end().to_owned(), attached }
+}
+
+fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+    Some(rest.split_once(&format!("</{tag}>"))?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::io::Cursor;
+
+    use hostler_driver::TurnOutcome;
+
+    use super::*;
+    use crate::stored::{Chain, Index};
+
+    fn turns(text: &str) -> Vec<Replayed> {
+        let index = Index::of(&mut Cursor::new(text)).unwrap();
+        let chain = Chain::of(&index);
+        let line = |at: usize| {
+            let link = &index.links[chain.links[at]];
+            let place = usize::try_from(link.place.start).unwrap()..usize::try_from(link.place.end).unwrap();
+            (link.kind, text[place].as_bytes())
+        };
+        let spans = chain.spans(&index);
+        spans.into_iter().map(|span| replay(Path::new("/p"), span.links.map(line))).collect()
+    }
+
+    /// What a person would see of it.
+    fn seen(turn: &Replayed) -> String {
+        let mut seen = format!("{:?}", turn.said);
+        for event in &turn.events {
+            let _ = match event {
+                DriverEvent::Delta { text, .. } => write!(seen, " | {text}"),
+                DriverEvent::ToolReady { id, .. } => write!(seen, " | call {id}"),
+                DriverEvent::ToolFinished { id, outcome, .. } => write!(seen, " | {id} {outcome:?}"),
+                DriverEvent::CompactionFinished { before, after } => write!(seen, " | shortened {before:?} {after:?}"),
+                DriverEvent::Notice(text) => write!(seen, " | note {text}"),
+                DriverEvent::TurnEnded(outcome) => write!(seen, " | {outcome:?}"),
+                _ => Ok(()),
+            };
+        }
+        seen
+    }
+
+    fn prompt(name: &str, parent: &str, text: &str) -> String {
+        json!({"type": "user", "uuid": name, "parentUuid": parent, "timestamp": "2026-01-01T00:00:00Z",
+            "message": {"content": text}})
+        .to_string()
+    }
+
+    fn answer(name: &str, parent: &str, message: &str, block: &serde_json::Value) -> String {
+        json!({"type": "assistant", "uuid": name, "parentUuid": parent, "timestamp": "2026-01-01T00:00:05Z",
+            "message": {"id": message, "model": "m", "content": [block], "usage": {"input_tokens": 10, "output_tokens": 3}}})
+        .to_string()
+    }
+
+    fn text(text: &str) -> serde_json::Value {
+        json!({"type": "text", "text": text})
+    }
+
+    #[test]
+    fn a_turn_is_told_with_its_usage_and_its_end() {
+        let turns = turns(&[prompt("a", "", "hi"), answer("b", "a", "1", &text("hello"))].join("\n"));
+        let [turn] = &turns[..] else { panic!("one turn") };
+        assert_eq!(seen(turn), r#"Person { text: "hi", attached: 0 } | hello | Completed { empty: false }"#);
+        assert_eq!(turn.began.as_deref(), Some("2026-01-01T00:00:00Z"));
+        assert_eq!(turn.ended.as_deref(), Some("2026-01-01T00:00:05Z"));
+        let usage = turn.events.iter().rev().find_map(|event| match event {
+            DriverEvent::Usage(usage) => Some((usage.input, usage.output, usage.context, usage.model.clone())),
+            _ => None,
+        });
+        assert_eq!(usage, Some((10, 3, Some(13), Some("m".to_owned()))));
+    }
+
+    #[test]
+    fn calls_come_back_and_those_that_never_did_are_cut_off() {
+        let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}});
+        let result = |name: &str, parent: &str, id: &str, error: bool| {
+            json!({"type": "user", "uuid": name, "parentUuid": parent,
+                "message": {"content": [{"type": "tool_result", "tool_use_id": id, "is_error": error, "content": "x"}]}})
+            .to_string()
+        };
+        let lines = [
+            prompt("a", "", "go"),
+            answer("b", "a", "1", &call("t1")),
+            answer("c", "b", "1", &call("t2")),
+            result("d", "c", "t2", true),
+            result("e", "b", "t1", false),
+            answer("f", "e", "2", &call("t3")),
+        ];
+        let turns = turns(&lines.join("\n"));
+        let seen = seen(&turns[0]);
+        let told = "| call t1 | call t2 | t2 Failed | t1 Succeeded | call t3 | t3 Failed |";
+        assert!(seen.contains(told), "{seen}");
+    }
+
+    #[test]
+    fn interrupted_failed_and_silent_turns_end_as_they_did() {
+        let interrupted = prompt("c", "b", "[Request interrupted by user]");
+        let lines = [prompt("a", "", "hi"), answer("b", "a", "1", &text("hel")), interrupted];
+        assert!(matches!(
+            turns(&lines.join("\n"))[0].events.last(),
+            Some(DriverEvent::TurnEnded(TurnOutcome::Interrupted))
+        ));
+        let failed = json!({"type": "assistant", "uuid": "b", "parentUuid": "a", "isApiErrorMessage": true, "apiErrorStatus": 529,
+            "message": {"id": "x", "model": "<synthetic>", "content": [text("API Error: overloaded")]}});
+        let turn = &turns(&[prompt("a", "", "hi"), failed.to_string()].join("\n"))[0];
+        let Some(DriverEvent::TurnEnded(TurnOutcome::Failed(failure))) = turn.events.last() else {
+            panic!("{}", seen(turn))
+        };
+        assert_eq!((failure.status, failure.message.as_str()), (Some(529), "API Error: overloaded"));
+        let turn = &turns(&prompt("a", "", "hi"))[0];
+        assert!(matches!(turn.events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Interrupted))), "{}", seen(turn));
+    }
+
+    #[test]
+    fn an_order_to_shorten_is_a_turn_of_its_own() {
+        let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "c", "logicalParentUuid": "b",
+            "compactMetadata": {"preTokens": 100, "postTokens": 7}});
+        let summary = json!({"type": "user", "uuid": "d", "parentUuid": "c", "isCompactSummary": true, "message": {"content": "long ago"}});
+        let lines = [
+            prompt("a", "", "hi"),
+            answer("b", "a", "1", &text("hello")),
+            boundary.to_string(),
+            summary.to_string(),
+            prompt("e", "d", "<command-name>/compact</command-name>\n<command-args>briefly</command-args>"),
+            prompt("f", "e", "<local-command-stdout>Compacted </local-command-stdout>"),
+            prompt("g", "f", "on"),
+            answer("h", "g", "2", &text("yes")),
+        ];
+        let turns: Vec<String> = turns(&lines.join("\n")).iter().map(seen).collect();
+        assert_eq!(turns.len(), 3, "{turns:#?}");
+        assert!(turns[0].ends_with("| hello | Completed { empty: false }"), "{turns:#?}");
+        assert!(
+            turns[1].starts_with(r#"Person { text: "/compact briefly", attached: 0 } | shortened Some(100) Some(7)"#),
+            "{turns:#?}"
+        );
+        assert!(turns[2].ends_with("| yes | Completed { empty: false }"), "{turns:#?}");
+    }
+
+    #[test]
+    fn what_the_agent_began_by_itself_says_why() {
+        let told =
+            prompt("a", "", "<task-notification>\n<summary>Agent \"look\" finished</summary>\n</task-notification>");
+        assert_eq!(turns(&told)[0].said, Said::Agent("Agent \"look\" finished".to_owned()));
+        let shell = prompt("a", "", "<bash-input>ls -l</bash-input>");
+        assert_eq!(turns(&shell)[0].said, Said::Person { text: "!ls -l".to_owned(), attached: 0 });
+    }
+}

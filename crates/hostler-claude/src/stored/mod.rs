@@ -8,6 +8,7 @@
 //!
 //! * [`index`](Index): one pass over a file; remembers where each record stands and what it hangs from, nothing else.
 //! * [`chain`](Chain): which records are the conversation that a person saw, whatever became of the file.
+//! * [`Conversations`]: all of them, by a look at the directory.
 //! * [`Outline`]: what a list says of a conversation, from both ends of its file.
 //! * [`replay`]: a turn as driver events, by the mapping of live agents.
 //! * [`spans`](Span): the conversation cut into turns.
@@ -16,6 +17,7 @@
 //! we have never seen, or grow while it is read: every such thing has a name here, none is an error of its neighbours.
 
 mod chain;
+mod conversations;
 mod index;
 mod link;
 mod outline;
@@ -23,6 +25,7 @@ mod replay;
 mod spans;
 
 pub use chain::Chain;
+pub use conversations::{Conversation, Conversations, Look, Unreadable};
 pub use index::{Damage, Index, LONGEST_LINE};
 pub use link::{Kind, Link, RecordId};
 pub use outline::Outline;

@@ -41,7 +41,11 @@ impl Outline {
         let mut outline = Self::default();
         let mut command = None;
         for (at, line) in head.split(|byte| *byte == b'\n').enumerate() {
-            if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
+            if outline.has_begun() {
+                if let Some(line) = note(line) {
+                    outline.note(&line);
+                }
+            } else if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
                 outline.begin(&line, at == 0, &mut command);
             }
         }
@@ -60,6 +64,11 @@ impl Outline {
         [&self.title, &self.own_title, &self.last_prompt, &self.summary, &self.first_prompt]
             .into_iter()
             .find_map(|name| name.as_deref().filter(|name| !name.trim().is_empty()))
+    }
+
+    /// Whether nothing but notes can add to it.
+    fn has_begun(&self) -> bool {
+        self.first_prompt.is_some() && self.directory.is_some() && self.created.is_some()
     }
 
     fn begin(&mut self, line: &Line<'_>, first: bool, command: &mut Option<String>) {

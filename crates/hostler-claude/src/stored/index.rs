@@ -94,6 +94,14 @@ impl Index {
     }
 }
 
+impl Index {
+    /// The transcript of a sub-agent: to itself, nothing in it is aside.
+    pub(super) fn of_a_sub_agent(mut self) -> Self {
+        self.links.iter_mut().for_each(|link| link.aside = false);
+        self
+    }
+}
+
 /// Reads up to and including the next line break, but keeps no more than [`LONGEST_LINE`] bytes; says how many were read.
 fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
     let mut length = 0;

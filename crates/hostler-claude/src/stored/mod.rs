@@ -29,5 +29,5 @@ pub use conversations::{Conversation, Conversations, Look, Unreadable};
 pub use index::{Damage, Index, LONGEST_LINE};
 pub use link::{Kind, Link, RecordId};
 pub use outline::Outline;
-pub use replay::{Replayed, Said, replay};
+pub use replay::{Replayed, Said, SubAgents, replay};
 pub use spans::Span;

@@ -9,9 +9,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::mapping::Mapper;
-use crate::wire::{AssistantMessage, StreamEvent, StreamLine, Text, WireMessage};
+use crate::wire::{AssistantMessage, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
 
-use super::Kind;
+use super::{Chain, Index, Kind};
 
 /// What a turn was begun with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,9 +42,17 @@ pub struct Replayed {
     pub skipped: usize,
 }
 
+/// Gives the whole transcript of a sub-agent, by its id; `None` if there is none.
+pub type SubAgents<'a> = dyn Fn(&str) -> Option<Vec<u8>> + 'a;
+
 /// Tells a turn once more, from the lines of its records.
-pub fn replay<'a>(directory: &Path, records: impl IntoIterator<Item = (Kind, &'a [u8])>) -> Replayed {
+pub fn replay<'a>(
+    directory: &Path,
+    records: impl IntoIterator<Item = (Kind, &'a [u8])>,
+    sub_agents: &SubAgents<'_>,
+) -> Replayed {
     let mut replay = Replay {
+        sub_agents,
         mapper: Mapper::in_directory(directory),
         turn: Replayed {
             said: Said::Person { text: String::new(), attached: 0 },
@@ -62,7 +70,8 @@ pub fn replay<'a>(directory: &Path, records: impl IntoIterator<Item = (Kind, &'a
     replay.finish()
 }
 
-struct Replay {
+struct Replay<'s> {
+    sub_agents: &'s SubAgents<'s>,
     mapper: Mapper,
     turn: Replayed,
     answer: Option<String>,
@@ -89,6 +98,8 @@ struct Facts<'a> {
     failed: Option<bool>,
     #[serde(rename = "apiErrorStatus", default)]
     status: Option<u16>,
+    #[serde(rename = "toolUseResult", borrow, default)]
+    returned: Option<&'a RawValue>,
     #[serde(rename = "compactMetadata", default)]
     shortened: Option<Shortened>,
     #[serde(borrow, default)]
@@ -109,7 +120,7 @@ struct Shortened {
     after: Option<u64>,
 }
 
-impl Replay {
+impl Replay<'_> {
     fn record(&mut self, kind: Kind, line: &[u8]) {
         let Ok(facts) = serde_json::from_slice::<Facts<'_>>(line) else {
             self.turn.skipped += 1;
@@ -128,7 +139,20 @@ impl Replay {
             Kind::Results => {
                 // A turn whose last word is a result was cut off.
                 self.end = End::Unknown;
+                let made = facts.returned.zip(content).and_then(|(returned, content)| Made::by(returned, content));
+                if let Some(made) = &made {
+                    self.sub_agent(made);
+                }
                 self.tell(line);
+                if let Some(made) = made.filter(|made| made.is_async) {
+                    // When it was over stands somewhere behind; it is over now.
+                    self.say(&json!({
+                        "type": "system",
+                        "subtype": "task_notification",
+                        "task_id": made.id,
+                        "status": "completed",
+                    }));
+                }
             }
             Kind::CommandOutput => {
                 self.end = End::Answered;
@@ -172,6 +196,41 @@ impl Replay {
         }
     }
 
+    /// What a sub-agent did, as its own transcript tells it, before the call that made it returns.
+    fn sub_agent(&mut self, made: &Made) {
+        let Some(transcript) = (self.sub_agents)(&made.id) else { return };
+        let Ok(index) = Index::of(&mut transcript.as_slice()) else { return };
+        let index = index.of_a_sub_agent();
+        self.say(&json!({
+            "type": "system",
+            "subtype": "task_started",
+            "task_id": made.id,
+            "tool_use_id": made.call,
+            "task_type": "local_agent",
+            "description": made.description,
+            "subagent_type": made.kind,
+            "prompt": made.prompt,
+        }));
+        for at in Chain::of(&index).links {
+            let Some(link) = index.links.get(at) else { continue };
+            let (Ok(from), Ok(to)) = (usize::try_from(link.place.start), usize::try_from(link.place.end)) else {
+                continue;
+            };
+            let Some(line) = transcript.get(from..to) else { continue };
+            let parent = Some(Text(made.call.as_str().into()));
+            match (link.kind, WireMessage::parse(line)) {
+                (Kind::Answer, Ok(WireMessage::Assistant(message))) => {
+                    self.hear(&WireMessage::Assistant(AssistantMessage { parent, ..message }));
+                }
+                (Kind::Results, Ok(WireMessage::User(message))) => {
+                    self.hear(&WireMessage::User(UserMessage { parent, ..message }));
+                }
+                (Kind::Answer | Kind::Results, _) => self.turn.skipped += 1,
+                _ => {}
+            }
+        }
+    }
+
     /// A record that is the message itself.
     fn tell(&mut self, line: &[u8]) {
         match WireMessage::parse(line) {
@@ -210,6 +269,49 @@ impl Replay {
         });
         self.turn.events.retain(|event| !matches!(event, DriverEvent::TurnBegan(_) | DriverEvent::ResumeToken(_)));
         self.turn
+    }
+}
+
+/// A sub-agent that a call has made.
+struct Made {
+    id: String,
+    call: String,
+    is_async: bool,
+    kind: Option<String>,
+    description: Option<String>,
+    prompt: Option<String>,
+}
+
+impl Made {
+    fn by(returned: &RawValue, content: &RawValue) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Returned {
+            agent_id: String,
+            #[serde(default)]
+            is_async: bool,
+            #[serde(default)]
+            agent_type: Option<String>,
+            #[serde(default)]
+            description: Option<String>,
+            #[serde(default)]
+            prompt: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct Block {
+            #[serde(default)]
+            tool_use_id: Option<String>,
+        }
+        let returned: Returned = serde_json::from_str(returned.get()).ok()?;
+        let blocks: Vec<Block> = serde_json::from_str(content.get()).ok()?;
+        Some(Self {
+            id: returned.agent_id,
+            call: blocks.into_iter().find_map(|block| block.tool_use_id)?,
+            is_async: returned.is_async,
+            kind: returned.agent_type,
+            description: returned.description,
+            prompt: returned.prompt,
+        })
     }
 }
 
@@ -266,9 +368,12 @@ mod tests {
     use hostler_driver::TurnOutcome;
 
     use super::*;
-    use crate::stored::{Chain, Index};
 
     fn turns(text: &str) -> Vec<Replayed> {
+        turns_with(text, &|_| None)
+    }
+
+    fn turns_with(text: &str, sub_agents: &SubAgents<'_>) -> Vec<Replayed> {
         let index = Index::of(&mut Cursor::new(text)).unwrap();
         let chain = Chain::of(&index);
         let line = |at: usize| {
@@ -277,7 +382,7 @@ mod tests {
             (link.kind, text[place].as_bytes())
         };
         let spans = chain.spans(&index);
-        spans.into_iter().map(|span| replay(Path::new("/p"), span.links.map(line))).collect()
+        spans.into_iter().map(|span| replay(Path::new("/p"), span.links.map(line), sub_agents)).collect()
     }
 
     /// What a person would see of it.
@@ -400,5 +505,55 @@ mod tests {
         assert_eq!(turns(&told)[0].said, Said::Agent("Agent \"look\" finished".to_owned()));
         let shell = prompt("a", "", "<bash-input>ls -l</bash-input>");
         assert_eq!(turns(&shell)[0].said, Said::Person { text: "!ls -l".to_owned(), attached: 0 });
+    }
+
+    #[test]
+    fn a_sub_agent_is_told_by_its_own_transcript() {
+        use hostler_driver::SubAgentEvent;
+        let call = json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": "look"}});
+        for is_async in [false, true] {
+            let result = json!({"type": "user", "uuid": "c", "parentUuid": "b",
+                "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]},
+                "toolUseResult": {"agentId": "a1", "isAsync": is_async, "status": if is_async { "async_launched" } else { "completed" },
+                    "agentType": "general-purpose", "prompt": "look", "content": [{"type": "text", "text": "found"}]}});
+            let lines = [
+                prompt("a", "", "go"),
+                answer("b", "a", "1", &call),
+                result.to_string(),
+                answer("d", "c", "2", &text("ok")),
+            ];
+            let own = [prompt("x", "", "look"), answer("y", "x", "s", &text("found"))]
+                .join("\n")
+                .replace("\"uuid\"", "\"isSidechain\":true,\"uuid\"");
+            let turns = turns_with(&lines.join("\n"), &|id| (id == "a1").then(|| own.clone().into_bytes()));
+            let mut told = Vec::new();
+            for event in &turns[0].events {
+                if let DriverEvent::SubAgent { agent, event } = event {
+                    told.push(match event {
+                        SubAgentEvent::Started(start) => {
+                            format!("{} by {}: {}", agent.0, start.call, start.prompt.expose())
+                        }
+                        SubAgentEvent::Did(event) => match &**event {
+                            DriverEvent::Delta { text, .. } => text.clone(),
+                            _ => continue,
+                        },
+                        SubAgentEvent::Finished(outcome) => format!("{outcome:?}"),
+                    });
+                }
+            }
+            assert_eq!(told, ["a1 by t1: look", "found", "Completed"], "{is_async}");
+            assert!(
+                seen(&turns[0]).ends_with("| t1 Succeeded | ok | Completed { empty: false }"),
+                "{}",
+                seen(&turns[0])
+            );
+            // Without its transcript there is still the call.
+            assert!(
+                turns_with(&lines.join("\n"), &|_| None)[0]
+                    .events
+                    .iter()
+                    .all(|e| !matches!(e, DriverEvent::SubAgent { .. }))
+            );
+        }
     }
 }

@@ -9,6 +9,7 @@
 //! A file can lie. A parent that is not there is replaced by the record before it in the file (one build leaves such gaps);
 //! a record that hangs from itself, however indirectly, ends the way; of two records with one name the first counts.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use super::index::Index;
@@ -34,10 +35,11 @@ impl Chain {
         let links = &index.links;
         let mut places: HashMap<RecordId, usize> = HashMap::with_capacity(links.len());
         for (at, link) in links.iter().enumerate() {
-            if places.contains_key(&link.id) {
-                chain.doubles += 1;
-            } else {
-                places.insert(link.id, at);
+            match places.entry(link.id) {
+                Entry::Occupied(_) => chain.doubles += 1,
+                Entry::Vacant(free) => {
+                    free.insert(at);
+                }
             }
         }
         let mut on_the_way = HashSet::new();

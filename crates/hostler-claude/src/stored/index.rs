@@ -143,7 +143,9 @@ mod tests {
         let lines: Vec<&str> = index
             .links
             .iter()
-            .map(|link| &text[usize::try_from(link.place.start).unwrap()..usize::try_from(link.place.end).unwrap()])
+            .map(|link| {
+                text.get(usize::try_from(link.place.start).unwrap()..usize::try_from(link.place.end).unwrap()).unwrap()
+            })
             .collect();
         assert_eq!(lines, [RECORD, RECORD]);
         assert_eq!((index.read, index.damage), (text.len() as u64, Damage::default()));

@@ -379,7 +379,7 @@ mod tests {
         let line = |at: usize| {
             let link = &index.links[chain.links[at]];
             let place = usize::try_from(link.place.start).unwrap()..usize::try_from(link.place.end).unwrap();
-            (link.kind, text[place].as_bytes())
+            (link.kind, text.get(place).unwrap().as_bytes())
         };
         let spans = chain.spans(&index);
         spans.into_iter().map(|span| replay(Path::new("/p"), span.links.map(line), sub_agents)).collect()

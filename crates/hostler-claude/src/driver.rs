@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use hostler_driver::{Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt, ProviderInfo, ResumeToken};
+use hostler_driver::{
+    Archive, Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt, ProviderInfo, ResumeToken,
+};
 use hostler_process::SupervisorCommand;
 
 use crate::Executable;
@@ -15,6 +17,7 @@ use crate::forget;
 use crate::open;
 use crate::prompt;
 use crate::stats::{Counters, WireStats};
+use crate::stored::Transcripts;
 use crate::transcript::config_directory;
 use crate::version::{Version, VersionCache};
 
@@ -101,17 +104,25 @@ impl fmt::Debug for ClaudeConfig {
 }
 
 /// Drives Claude Code.
-#[derive(Debug)]
 pub struct ClaudeDriver {
     config: Arc<ClaudeConfig>,
     versions: Arc<VersionCache>,
+    archive: Option<Arc<dyn Archive>>,
     counters: Arc<Counters>,
+}
+
+impl fmt::Debug for ClaudeDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClaudeDriver").field("config", &self.config).finish_non_exhaustive()
+    }
 }
 
 impl ClaudeDriver {
     /// A driver for one executable.
     pub fn new(config: ClaudeConfig) -> Self {
-        Self { config: Arc::new(config), versions: Arc::default(), counters: Arc::default() }
+        let archive =
+            config.config_directory().map(|directory| Arc::new(Transcripts::under(&directory)) as Arc<dyn Archive>);
+        Self { config: Arc::new(config), versions: Arc::default(), archive, counters: Arc::default() }
     }
 
     /// What its connections have read and skipped. Unknown and sub-agent messages are added when a connection ends.
@@ -145,6 +156,10 @@ impl Driver for ClaudeDriver {
 
     fn drop_images(&self, token: &ResumeToken, which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
         forget::drop_images(self.config.clone(), token.clone(), which).boxed()
+    }
+
+    fn archive(&self) -> Option<Arc<dyn Archive>> {
+        self.archive.clone()
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod clock;
 mod connection;
 mod event;
@@ -17,6 +18,7 @@ mod sub_agent;
 mod text;
 mod tool;
 
+pub use archive::{Archive, ArchiveError, Found, FoundConversation, Said, Told, ToldTurn};
 pub use clock::Clock;
 pub use connection::{
     AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER,

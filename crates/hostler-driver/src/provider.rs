@@ -1,8 +1,9 @@
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use crate::{InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken};
+use crate::{Archive, InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken};
 
 /// How a provider presents itself to people and to the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +45,11 @@ pub trait Driver: Send + Sync + 'static {
     /// place that they are gone. No process may lead the conversation meanwhile. Says how many there were.
     fn drop_images(&self, _token: &ResumeToken, _which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
         Box::pin(std::future::ready(Err(DropError::Unsupported)))
+    }
+
+    /// The conversations that the agent keeps by itself; `None` if it keeps none that can be read.
+    fn archive(&self) -> Option<Arc<dyn Archive>> {
+        None
     }
 
     /// What has to be done before an agent can be opened, if there is anything: dropping it leaves it undone. An agent that

@@ -8,6 +8,7 @@
 //!
 //! * [`index`](Index): one pass over a file; remembers where each record stands and what it hangs from, nothing else.
 //! * [`chain`](Chain): which records are the conversation that a person saw, whatever became of the file.
+//! * [`Transcripts`]: what the engine asks: the driver's archive.
 //! * [`Conversations`]: all of them, by a look at the directory.
 //! * [`Outline`]: what a list says of a conversation, from both ends of its file.
 //! * [`replay`]: a turn as driver events, by the mapping of live agents.
@@ -16,6 +17,7 @@
 //! **Architecture Invariant:** a transcript is somebody else's file. It may be cut off, damaged, written by a build that
 //! we have never seen, or grow while it is read: every such thing has a name here, none is an error of its neighbours.
 
+mod archive;
 mod chain;
 mod conversations;
 mod index;
@@ -24,10 +26,11 @@ mod outline;
 mod replay;
 mod spans;
 
+pub use archive::Transcripts;
 pub use chain::Chain;
 pub use conversations::{Conversation, Conversations, Look, Unreadable};
 pub use index::{Damage, Index, LONGEST_LINE};
 pub use link::{Kind, Link, RecordId};
 pub use outline::Outline;
-pub use replay::{Replayed, Said, SubAgents, replay};
+pub use replay::{Replayed, SubAgents, replay};
 pub use spans::Span;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hostler_driver::DriverEvent;
+use hostler_driver::{DriverEvent, Said};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -12,20 +12,6 @@ use crate::mapping::Mapper;
 use crate::wire::{AssistantMessage, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
 
 use super::{Chain, Index, Kind};
-
-/// What a turn was begun with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
-    /// A person's words, and how many pictures and documents came with them.
-    Person {
-        /// The words.
-        text: String,
-        /// How many blocks are not words.
-        attached: usize,
-    },
-    /// The agent began it by itself, for this reason.
-    Agent(String),
-}
 
 /// A turn, told once more.
 #[derive(Debug)]

@@ -102,7 +102,7 @@ fn same(one: &Value, other: &Value) -> bool {
 }
 
 /// Something for every action to be about.
-fn states() -> [(&'static str, Value); 3] {
+fn states() -> [(&'static str, Value); 4] {
     let message = json!({"text": "x", "origin": {"kind": "user"}});
     let chat = json!({
         "resource": "ahp-chat:/c", "title": "", "status": 8, "modifiedAt": "2026-01-01T00:00:00Z", "turns": [],
@@ -118,7 +118,11 @@ fn states() -> [(&'static str, Value); 3] {
         "workingDirectories": ["file:///a", "file:///b"],
         "config": {"schema": {"type": "object", "properties": {}}, "values": {}}
     });
-    [("chat", chat), ("session", session), ("root", json!({"agents": []}))]
+    let terminal = json!({
+        "title": "", "content": [{"type": "unclassified", "value": "$ "}], "lifecycle": {"status": "running"},
+        "claim": {"kind": "client", "clientId": "me"}
+    });
+    [("chat", chat), ("session", session), ("terminal", terminal), ("root", json!({"agents": []}))]
 }
 
 #[cfg(test)]

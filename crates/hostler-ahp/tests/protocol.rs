@@ -72,8 +72,11 @@ async fn a_client_of_another_version_is_told_and_hung_up_on() {
 async fn every_request_is_answered_and_unknown_ones_with_method_not_found() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
-    for method in ["authenticate", "shutdown", "_vscodeUpgrade", "getNetworkDiagnosticsInfo", "", "ピング"] {
+    for method in ["shutdown", "_vscodeUpgrade", "getNetworkDiagnosticsInfo", "", "ピング"] {
         assert_eq!(raw.code(method, json!({"channel": "x"})).await, -32601, "{method}");
+    }
+    for params in [json!({}), json!({"resource": "https://api.github.com", "token": "x"}), json!({"resource": 7})] {
+        assert_eq!(raw.code("authenticate", params).await, -32602, "nothing here takes a sign-in");
     }
     assert_eq!(raw.code("subscribe", json!(7)).await, -32602);
     assert_eq!(raw.code("subscribe", json!({"channel": "claude:/unknown"})).await, -32001);

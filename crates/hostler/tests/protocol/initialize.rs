@@ -178,7 +178,7 @@ async fn what_is_not_offered_is_left_out_rather_than_null(case: Case) {
     let (_, uris) = case.begun().await;
     let mut client = case.stranger().await;
     let answer = client.initialize(&[ROOT, &uris.session, &uris.chat]).await;
-    for key in ["telemetry", "automations", "_meta"] {
+    for key in ["automations", "_meta"] {
         assert_eq!(answer.get(key), None, "{key}");
     }
     for snapshot in answer["snapshots"].as_array().unwrap() {

@@ -57,6 +57,8 @@ mod sessions;
 mod strange;
 #[path = "protocol/subscribing.rs"]
 mod subscribing;
+#[path = "protocol/terminals.rs"]
+mod terminals;
 #[path = "protocol/transport.rs"]
 mod transport;
 #[path = "protocol/turns.rs"]
@@ -71,7 +73,7 @@ mod watching;
 mod workers;
 
 /// How many cases there are at least; each of them is played at every version.
-const CASES: usize = 630;
+const CASES: usize = 650;
 
 #[test]
 fn no_case_is_lost() {
@@ -101,6 +103,7 @@ fn no_case_is_lost() {
         sessions::CASES,
         strange::CASES,
         subscribing::CASES,
+        terminals::CASES,
         transport::CASES,
         turns::CASES,
         vanishing::CASES,

@@ -1,0 +1,265 @@
+//! Terminals on the wire.
+
+use super::kit::*;
+
+area! { Stage::fake_with(Home::new(), &[("HOSTLER_TERMINAL_SHELL", "/bin/sh")]);
+    creating_a_terminal_answers_null,
+    a_terminal_s_state_is_complete,
+    the_same_name_twice_is_refused,
+    an_unknown_terminal_cannot_be_subscribed,
+    what_is_typed_comes_out,
+    what_is_typed_is_told_to_nobody,
+    everybody_hears_the_output,
+    an_ended_terminal_stays_with_its_code,
+    a_disposed_terminal_is_gone,
+    the_root_lists_terminals,
+    a_size_is_changed_by_anybody,
+    clearing_keeps_size_and_claim,
+    a_title_is_changed,
+    a_claim_is_passed_on_by_its_holder_alone,
+    nobody_says_what_a_shell_says,
+    a_directory_out_of_reach_is_refused,
+    malformed_terminals_are_invalid,
+    malformed_wishes_for_terminals_are_refused,
+    a_terminal_outlives_its_creator,
+}
+
+fn fresh() -> String {
+    format!("ahp-terminal:/{}", Uuid::new_v4())
+}
+
+fn claim(client: &Client) -> Value {
+    json!({"kind": "client", "clientId": client.id})
+}
+
+/// A terminal in the case's directory, and a client that hears it.
+async fn opened(case: &Case) -> (Client, String) {
+    let (mut client, _) = case.session().await;
+    let terminal = fresh();
+    let params = json!({"channel": terminal, "claim": claim(&client), "cwd": case.uri("").trim_end_matches('/')});
+    assert_eq!(client.ok("createTerminal", params).await, Value::Null);
+    state(&mut client, &terminal).await;
+    (client, terminal)
+}
+
+async fn state(client: &mut Client, terminal: &str) -> Value {
+    let mut snapshot = client.ok("subscribe", json!({"channel": terminal})).await["snapshot"].take();
+    assert_eq!(snapshot["resource"], terminal);
+    snapshot["state"].take()
+}
+
+fn typed(data: &str) -> Value {
+    json!({"type": "terminal/input", "data": data})
+}
+
+/// Hears until the shell has said this.
+async fn shows(client: &mut Client, terminal: &str, text: &str) {
+    loop {
+        let envelopes = client.envelopes(terminal);
+        let said: String = envelopes
+            .iter()
+            .filter(|envelope| envelope["action"]["type"] == "terminal/data")
+            .filter_map(|envelope| envelope["action"]["data"].as_str())
+            .collect();
+        if said.contains(text) {
+            return;
+        }
+        assert!(client.hear().await, "the host hung up");
+    }
+}
+
+async fn creating_a_terminal_answers_null(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    assert_eq!(client.ok("disposeTerminal", json!({"channel": terminal})).await, Value::Null);
+}
+
+async fn a_terminal_s_state_is_complete(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    let now = state(&mut client, &terminal).await;
+    assert_eq!((&now["lifecycle"]["status"], &now["claim"]), (&json!("running"), &claim(&client)), "{now:#}");
+    assert_eq!((&now["cols"], &now["rows"]), (&json!(80), &json!(24)));
+    assert_eq!(now["cwd"], case.uri("").trim_end_matches('/'));
+    let typed: ahp_types::state::SnapshotState = serde_json::from_value(now.clone()).unwrap();
+    assert!(matches!(typed, ahp_types::state::SnapshotState::Terminal(_)), "{typed:?}");
+}
+
+async fn the_same_name_twice_is_refused(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    let params = json!({"channel": terminal, "claim": claim(&client)});
+    assert_eq!(client.code("createTerminal", params).await, -32010);
+}
+
+async fn an_unknown_terminal_cannot_be_subscribed(case: Case) {
+    let mut client = case.client().await;
+    let code = client.code("subscribe", json!({"channel": fresh()})).await;
+    assert!([-32001, -32008].contains(&code), "{code}");
+    assert_eq!(client.code("disposeTerminal", json!({"channel": fresh()})).await, -32008);
+}
+
+async fn what_is_typed_comes_out(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    client.accepted(&terminal, typed("echo $((6*7)); pwd\n")).await;
+    shows(&mut client, &terminal, &format!("42\r\n{}\r\n", case.dir.display())).await;
+}
+
+async fn what_is_typed_is_told_to_nobody(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    let mut other = case.client().await;
+    state(&mut other, &terminal).await;
+    // A password, say: the shell does not show it either.
+    client.accepted(&terminal, typed("stty -echo; echo ready\n")).await;
+    shows(&mut client, &terminal, "ready\r\n").await;
+    client.accepted(&terminal, typed("true horse-battery\n")).await;
+    client.accepted(&terminal, typed("echo over\n")).await;
+    shows(&mut other, &terminal, "over\r\n").await;
+    for heard in [&client.heard, &other.heard] {
+        assert!(!heard.iter().any(|message| message.to_string().contains("horse-battery")));
+    }
+}
+
+async fn everybody_hears_the_output(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    let mut other = case.client().await;
+    state(&mut other, &terminal).await;
+    other.accepted(&terminal, typed("echo from-$((1+1))\n")).await;
+    shows(&mut client, &terminal, "from-2").await;
+    shows(&mut other, &terminal, "from-2").await;
+}
+
+async fn an_ended_terminal_stays_with_its_code(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    client.accepted(&terminal, typed("exit 3\n")).await;
+    client.action(&terminal, "terminal/exited").await;
+    let now = state(&mut case.client().await, &terminal).await;
+    assert_eq!(now["lifecycle"], json!({"status": "exited", "exitCode": 3}));
+    client.refused(&terminal, typed("x")).await;
+}
+
+async fn a_disposed_terminal_is_gone(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    client.ok("disposeTerminal", json!({"channel": terminal})).await;
+    let code = client.code("subscribe", json!({"channel": terminal})).await;
+    assert!([-32001, -32008].contains(&code), "{code}");
+    let params = json!({"channel": terminal, "claim": claim(&client)});
+    client.ok("createTerminal", params).await;
+}
+
+async fn the_root_lists_terminals(case: Case) {
+    let mut other = case.client().await;
+    let (mut client, terminal) = opened(&case).await;
+    let lists = |list: &Value| list.as_array().is_some_and(|all| all.iter().any(|one| one["resource"] == *terminal));
+    let changed = |message: &Value| {
+        message["params"]["action"]["type"] == "root/terminalsChanged"
+            && lists(&message["params"]["action"]["terminals"])
+    };
+    other.until(changed).await;
+    assert!(lists(&other.subscribe(ROOT).await["terminals"]));
+    client.ok("disposeTerminal", json!({"channel": terminal})).await;
+    while lists(&other.subscribe(ROOT).await["terminals"]) {
+        other.envelope(ROOT, "root/terminalsChanged").await;
+    }
+    other.agrees(ROOT).await;
+}
+
+async fn a_size_is_changed_by_anybody(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    let mut other = case.client().await;
+    state(&mut other, &terminal).await;
+    other.accepted(&terminal, json!({"type": "terminal/resized", "cols": 101, "rows": 33})).await;
+    client.action(&terminal, "terminal/resized").await;
+    client.accepted(&terminal, typed("stty size\n")).await;
+    shows(&mut client, &terminal, "33 101").await;
+}
+
+async fn clearing_keeps_size_and_claim(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    client.accepted(&terminal, typed("echo some-$((1+1))\n")).await;
+    shows(&mut client, &terminal, "some-2").await;
+    client.accepted(&terminal, json!({"type": "terminal/cleared"})).await;
+    let now = state(&mut client, &terminal).await;
+    assert!(!now["content"].to_string().contains("some-2"), "{now:#}");
+    assert_eq!((&now["cols"], &now["claim"]), (&json!(80), &claim(&client)));
+}
+
+async fn a_title_is_changed(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    client.accepted(&terminal, json!({"type": "terminal/titleChanged", "title": "Mine"})).await;
+    assert_eq!(state(&mut client, &terminal).await["title"], "Mine");
+}
+
+async fn a_claim_is_passed_on_by_its_holder_alone(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    let mut other = case.client().await;
+    state(&mut other, &terminal).await;
+    let claimed = |claim: Value| json!({"type": "terminal/claimed", "claim": claim});
+    let (mine, theirs) = (claim(&client), claim(&other));
+    other.refused(&terminal, claimed(theirs.clone())).await;
+    client.accepted(&terminal, claimed(theirs.clone())).await;
+    client.refused(&terminal, claimed(mine)).await;
+    assert_eq!(state(&mut client, &terminal).await["claim"], theirs);
+}
+
+async fn nobody_says_what_a_shell_says(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    for action in [
+        json!({"type": "terminal/data", "data": "forged"}),
+        json!({"type": "terminal/cwdChanged", "cwd": "file:///"}),
+        json!({"type": "terminal/exited", "exitCode": 0}),
+        json!({"type": "terminal/commandDetectionAvailable"}),
+        json!({"type": "terminal/commandExecuted"}),
+        json!({"type": "terminal/commandFinished"}),
+    ] {
+        client.refused(&terminal, action).await;
+    }
+    let now = state(&mut client, &terminal).await;
+    assert!(now["lifecycle"]["status"] == "running" && !now["content"].to_string().contains("forged"), "{now:#}");
+}
+
+async fn a_directory_out_of_reach_is_refused(case: Case) {
+    let mut client = case.client().await;
+    let wish = |cwd: String| json!({"channel": fresh(), "claim": claim(&client), "cwd": cwd});
+    let (outside, nonsense) = (wish(file_uri(&case.stage.home.path("claude"))), wish("nonsense".into()));
+    assert_eq!(client.code("createTerminal", outside).await, -32009);
+    assert_eq!(client.code("createTerminal", nonsense).await, -32602);
+}
+
+async fn malformed_terminals_are_invalid(case: Case) {
+    let mut client = case.client().await;
+    let own = claim(&client);
+    for params in [
+        json!({"channel": fresh()}),
+        json!({"channel": "claude:/x", "claim": own}),
+        json!({"channel": fresh(), "claim": {"kind": "client", "clientId": "somebody"}}),
+        json!({"channel": fresh(), "claim": {"kind": "nobody"}}),
+        json!({"channel": fresh(), "claim": own, "cols": 0}),
+        json!({"channel": fresh(), "claim": own, "rows": 1_000_000}),
+        json!({"channel": fresh(), "claim": own, "name": 7}),
+    ] {
+        assert_eq!(client.code("createTerminal", params.clone()).await, -32602, "{params}");
+    }
+}
+
+async fn malformed_wishes_for_terminals_are_refused(case: Case) {
+    let (mut client, terminal) = opened(&case).await;
+    for action in [
+        json!({"type": "terminal/input"}),
+        json!({"type": "terminal/input", "data": 7}),
+        json!({"type": "terminal/resized", "cols": 0, "rows": 0}),
+        json!({"type": "terminal/resized", "cols": "wide"}),
+        json!({"type": "terminal/titleChanged", "title": ""}),
+        json!({"type": "terminal/fromTheFuture"}),
+        json!({"type": "session/titleChanged", "title": "x"}),
+        turn("hello"),
+    ] {
+        client.refused(&terminal, action).await;
+    }
+}
+
+async fn a_terminal_outlives_its_creator(case: Case) {
+    let (client, terminal) = opened(&case).await;
+    drop(client);
+    let mut other = case.client().await;
+    state(&mut other, &terminal).await;
+    other.accepted(&terminal, typed("echo still-$((1+1))\n")).await;
+    shows(&mut other, &terminal, "still-2").await;
+}

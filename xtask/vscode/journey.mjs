@@ -28,6 +28,8 @@ let page;
 let taken = 0;
 /** Somebody wants it to end: whatever fails from then on is no news. */
 let stopped = false;
+/** Everything was seen, and a person looks at it now. */
+let kept = false;
 
 async function main() {
   const home = scratch();
@@ -134,6 +136,7 @@ async function main() {
   }, 'restarted');
 
   if (options.keep) {
+    kept = true;
     console.error(`\nEverything keeps running: ${url}/?folder=${encodeURIComponent(project)}\nCtrl-C ends it.`);
     await new Promise(() => {});
   }
@@ -215,8 +218,8 @@ for (const old of fs.readdirSync(options.out)) {
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => once(process, signal));
 const interrupted = Promise.race(signals).then(() => {
   stopped = true;
-  console.error('\nended before its time');
-  return 130;
+  console.error(kept ? '' : '\nended before its time');
+  return kept ? 0 : 130;
 });
 const journey = main().then(
   () => {

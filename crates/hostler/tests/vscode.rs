@@ -106,14 +106,13 @@ async fn a_draft_is_its_editors_own_until_something_is_said_in_it() {
     let work = format!("file://{}", home.work().display());
     let uris: Vec<_> = (0..3).map(|_| format!("claude:/{}", Uuid::new_v4())).collect();
     // Each draft is made before the one before it is given up, and is subscribed to at once.
-    for (at, uri) in (0_usize..).zip(&uris) {
+    for (seq, (at, uri)) in (100..).zip(uris.iter().enumerate()) {
         let config = json!({"isolation": "folder", "autoApprove": "default", "mode": "interactive"});
         let create = json!({"channel": uri, "provider": "claude", "workingDirectories": [work], "config": config,
                             "progressToken": "p"});
         raw.call("createSession", create).await.unwrap();
         let member = json!({"clientId": client, "tools": [], "customizations": []});
-        raw.send(dispatch(uri, 100 + at as u64, &json!({"type": "session/activeClientSet", "activeClient": member})))
-            .await;
+        raw.send(dispatch(uri, seq, &json!({"type": "session/activeClientSet", "activeClient": member}))).await;
         let state = raw.call("subscribe", json!({"channel": uri})).await.unwrap()["snapshot"]["state"].take();
         assert_eq!(state["lifecycle"], "creating");
         assert!(state["defaultChat"].as_str().unwrap().starts_with("ahp-chat://default/"), "in the first snapshot");
@@ -270,14 +269,14 @@ async fn the_list_says_what_a_session_does_and_that_it_does_it_no_longer() {
     let added = notice(&mut watcher, "root/sessionAdded").await;
     assert_eq!(added["summary"]["activity"], "Starting Claude Code");
     // An absent text means no change, so it is told as an empty one.
-    loop {
-        let changed = notice(&mut watcher, "root/sessionSummaryChanged").await;
+    let activity = loop {
+        let mut changed = notice(&mut watcher, "root/sessionSummaryChanged").await;
         assert_eq!(changed["session"], session);
-        match changed["changes"].get("activity") {
-            Some(activity) => break assert_eq!(activity, ""),
-            None => continue,
+        if changed["changes"].get("activity").is_some() {
+            break changed["changes"]["activity"].take();
         }
-    }
+    };
+    assert_eq!(activity, "");
     host.stop().await;
 }
 

@@ -70,7 +70,7 @@ async fn sign_in(peer: &Peer, resource: &str, token: &str, seconds: Option<i64>)
     }
     let answer: Result<Value, ahp::ClientError> = peer.client.request("authenticate", params).await;
     answer.map_err(|error| match error {
-        ahp::ClientError::Rpc(error) => i32::try_from(error.code).unwrap(),
+        ahp::ClientError::Rpc(error) => error.code,
         other => panic!("{other:?}"),
     })
 }

@@ -34,6 +34,8 @@ pub struct Progress {
 struct Told {
     done: u64,
     total: Option<u64>,
+    /// How many hundredths of it, if the total was known.
+    hundredth: Option<u128>,
     begun: bool,
     over: bool,
 }
@@ -53,11 +55,10 @@ impl Told {
             }
             InstallProgress::Verifying => (self.total.unwrap_or(1) - 1, format!("Trying {name} out")),
         };
-        let hundredth = |done: u64| self.total.map(|total| u128::from(done) * 100 / u128::from(total));
         let done = done.max(self.done);
-        let is_news = !self.begun || hundredth(done) != hundredth(self.done) || *news == InstallProgress::Verifying;
-        self.begun = true;
-        self.done = done;
+        let hundredth = self.total.map(|total| u128::from(done) * 100 / u128::from(total));
+        let is_news = !self.begun || hundredth != self.hundredth || *news == InstallProgress::Verifying;
+        (self.begun, self.done, self.hundredth) = (true, done, hundredth);
         is_news.then_some((done, self.total, message))
     }
 

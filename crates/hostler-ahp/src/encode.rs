@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::protocol::notifications;
 use crate::rpc::{RequestId, RpcError};
 use crate::version::Version;
-use crate::ws::Encoding;
+use crate::ws::{Encoding, Room};
 
 /// A frame's text.
 pub(crate) type Frame = Bytes;
@@ -174,21 +174,21 @@ pub(crate) fn success(id: &RequestId, result: &impl Serialize) -> Frame {
     to_frame(&Answer { jsonrpc: "2.0", id, result })
 }
 
-/// A message that may become long: it is written piece by piece, into the room behind its frame's header.
+/// A message that may become long: it is written piece by piece, into the room behind the headers of its frames.
 pub(crate) struct Long {
-    text: Vec<u8>,
+    text: Room,
 }
 
 impl Long {
     /// The beginning of an answer's result.
     pub(crate) fn result(id: &RequestId) -> Self {
-        let mut long = Self { text: Encoding::room() };
+        let mut long = Self { text: Room::new() };
         long.push(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#));
         long
     }
 
     pub(crate) fn push(&mut self, text: &str) {
-        self.text.extend_from_slice(text.as_bytes());
+        self.text.push(text.as_bytes());
     }
 
     fn push_json(&mut self, value: &impl Serialize) -> Result<(), RpcError> {
@@ -210,10 +210,10 @@ impl Long {
     /// # Errors
     /// If they cannot be read; then nothing was written.
     pub(crate) async fn snapshot(&mut self, version: &Version, snapshot: SnapshotAt) -> Result<(), RpcError> {
-        let before = self.text.len();
+        let before = self.text.mark();
         let written = self.try_snapshot(version, snapshot).await;
         if written.is_err() {
-            self.text.truncate(before);
+            self.text.go_back(before);
         }
         written
     }
@@ -266,13 +266,13 @@ impl Long {
         self.push(r#""snapshots":["#);
         let mut first = true;
         for snapshot in snapshots {
-            let before = self.text.len();
+            let before = self.text.mark();
             self.push(if first { "" } else { "," });
             match self.snapshot(version, snapshot).await {
                 Ok(()) => first = false,
                 Err(error) => {
                     tracing::debug!(error = error.message, "a snapshot was left out");
-                    self.text.truncate(before);
+                    self.text.go_back(before);
                 }
             }
         }
@@ -283,7 +283,7 @@ impl Long {
     /// The frame of the finished answer.
     pub(crate) fn finish(mut self, encoding: Encoding) -> Frame {
         self.push("}");
-        encoding.frame_in_room(self.text)
+        self.text.finish(encoding)
     }
 }
 

@@ -3,6 +3,7 @@
 use bytes::{Buf as _, Bytes};
 
 use super::deflate;
+use super::room::{FRAGMENT, Room};
 
 /// Messages below this are sent as they are: they fit in one packet anyway.
 const DEFLATE_FROM: usize = 1024;
@@ -11,11 +12,12 @@ const DEFLATE_FROM: usize = 1024;
 const DEFLATE_UP_TO: usize = 4 * 1024 * 1024;
 
 /// The longest header of a frame without mask.
-const HEADER: usize = 10;
+pub(super) const HEADER: usize = 10;
 
-const FIN: u8 = 0x80;
+pub(super) const FIN: u8 = 0x80;
 const RSV1: u8 = 0x40;
-const TEXT: u8 = 0x1;
+pub(super) const CONTINUATION: u8 = 0x0;
+pub(super) const TEXT: u8 = 0x1;
 const CLOSE: u8 = 0x8;
 const PING: u8 = 0x9;
 const PONG: u8 = 0xa;
@@ -55,46 +57,40 @@ impl Encoding {
         {
             return frame;
         }
+        if text.len() > FRAGMENT {
+            let mut room = Room::new();
+            room.push(text);
+            return room.finish(self);
+        }
         let mut frame = Vec::with_capacity(HEADER + text.len());
         put_header(&mut frame, FIN | TEXT, text.len());
         frame.extend_from_slice(text);
         frame.into()
     }
-
-    /// Room for a header, behind which a text can be written.
-    pub(crate) fn room() -> Vec<u8> {
-        vec![0; HEADER]
-    }
-
-    /// The frame of a text that was written behind a header's [room](Self::room): a long one is not copied.
-    pub(crate) fn frame_in_room(self, mut room: Vec<u8>) -> Bytes {
-        let text = room.get(HEADER..).unwrap_or_default();
-        if self.for_length(text.len()) == Self::Deflated
-            && let Some(frame) = deflated(text)
-        {
-            return frame;
-        }
-        let mut header = Vec::with_capacity(HEADER);
-        put_header(&mut header, FIN | TEXT, text.len());
-        let start = HEADER - header.len();
-        if let Some(place) = room.get_mut(start..HEADER) {
-            place.copy_from_slice(&header);
-        }
-        let mut frame = Bytes::from(room);
-        frame.advance(start.min(frame.len()));
-        frame
-    }
 }
 
-/// The text of a plain frame, for connections without a socket.
-pub(crate) fn text(mut frame: Bytes) -> Bytes {
-    let header = match frame.get(1) {
-        Some(127) => 10,
-        Some(126) => 4,
-        _ => 2,
-    };
-    frame.advance(header.min(frame.len()));
-    frame
+/// The text of a plain message, for connections without a socket.
+pub(crate) fn text(mut message: Bytes) -> Bytes {
+    let mut whole = Vec::new();
+    loop {
+        let last = message.first().is_none_or(|first| first & FIN != 0);
+        let (header, length) = match message.get(1) {
+            Some(127) => (10, 8),
+            Some(126) => (4, 2),
+            _ => (2, 1),
+        };
+        let length = message.get(header - length..header).unwrap_or_default();
+        let length = length.iter().fold(0_usize, |length, byte| (length << 8) | usize::from(*byte));
+        message.advance(header.min(message.len()));
+        if last && whole.is_empty() {
+            return message;
+        }
+        let fragment = message.split_to(length.min(message.len()));
+        whole.extend_from_slice(&fragment);
+        if last {
+            return whole.into();
+        }
+    }
 }
 
 /// The frame that ends a connection.
@@ -127,7 +123,7 @@ fn control(opcode: u8, payload: &[u8]) -> Bytes {
 }
 
 /// `None` if the deflated frame would not be smaller.
-fn deflated(text: &[u8]) -> Option<Bytes> {
+pub(super) fn deflated(text: &[u8]) -> Option<Bytes> {
     // The header's length depends on what the text deflates to: leave room, then use the end of it.
     let mut frame = vec![0; HEADER];
     let complete = deflate::deflate(text, &mut frame);
@@ -142,7 +138,7 @@ fn deflated(text: &[u8]) -> Option<Bytes> {
     Some(Bytes::from(frame).split_off(start))
 }
 
-fn put_header(frame: &mut Vec<u8>, first: u8, length: usize) {
+pub(super) fn put_header(frame: &mut Vec<u8>, first: u8, length: usize) {
     frame.push(first);
     match (u8::try_from(length), u16::try_from(length)) {
         (Ok(length @ ..126), _) => frame.push(length),
@@ -177,18 +173,6 @@ mod tests {
             assert_eq!(text(frame), message);
         }
         assert!(text(Bytes::new()).is_empty());
-    }
-
-    #[test]
-    fn a_text_in_room_becomes_the_same_frame() {
-        for length in [0, 125, 126, 1024, 65_535, 65_536, 70_000] {
-            for encoding in [Encoding::Plain, Encoding::Deflated] {
-                let message = vec![b'x'; length];
-                let mut room = Encoding::room();
-                room.extend_from_slice(&message);
-                assert_eq!(encoding.frame_in_room(room), encoding.frame(&message), "{length}");
-            }
-        }
     }
 
     #[test]

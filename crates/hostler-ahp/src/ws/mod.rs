@@ -10,6 +10,7 @@
 //! | `frame` | bytes of a client become messages; pure |
 //! | `deflate` | bounded inflating, deflating without memory of earlier messages; pure |
 //! | `encoding` | text becomes a frame that can be shared; pure |
+//! | `room` | a long text becomes a message of several frames, in place; pure |
 //! | `outbox` | what is still to be written, in which order; pure |
 //! | `goodbye` | the host's last word |
 //! | `socket` | the only part that does I/O: reader, writer, liveness and farewell |
@@ -23,6 +24,7 @@ mod frame;
 mod goodbye;
 pub(crate) mod handshake;
 mod outbox;
+mod room;
 #[cfg(test)]
 mod sample;
 mod socket;
@@ -31,6 +33,7 @@ use std::time::Duration;
 
 pub(crate) use encoding::{Encoding, text};
 pub(crate) use goodbye::Goodbye;
+pub(crate) use room::Room;
 pub(crate) use socket::{hang_up, run};
 
 /// Bounds of the listener and of each of its sockets.

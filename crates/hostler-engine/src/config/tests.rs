@@ -65,8 +65,8 @@ fn what_is_wanted_beats_what_sessions_begin_with_which_beats_the_usual() {
                           "model": "n", "effort": "low", "isolation": "folder"});
     assert_eq!(Value::Object(values), expected);
     let usual = resolve(&offer(), &JsonObject::new(), &[]).unwrap();
-    let expected =
-        json!({"permissionMode": "default", "mode": "interactive", "autoApprove": "default", "isolation": "folder"});
+    let expected = json!({"permissionMode": "default", "mode": "interactive", "autoApprove": "default",
+                          "effort": "default", "isolation": "folder"});
     assert_eq!(Value::Object(usual), expected);
 }
 

@@ -36,6 +36,7 @@ async fn the_answer_says_what_there_is_and_nothing_else(case: Case) {
         "serverInfo",
         "serverSeq",
         "snapshots",
+        "telemetry",
         "terminalCommandPrefix",
     ];
     assert_eq!(keys, expected);

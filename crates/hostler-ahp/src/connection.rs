@@ -18,6 +18,7 @@ use hostler_telemetry::LogTap;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
@@ -100,16 +101,17 @@ where
     O: Sink<Frame> + Send + Unpin + 'static,
 {
     let stop = context.stop.clone();
-    let greeting = greet(&context, &subscriber, &mut deliveries, &mut inbound, &mut outbound);
+    let mut first = First { until: Instant::now() + context.limits.handshake, inbound: &mut inbound, late: false };
     let greeted = tokio::select! {
         () = stop.cancelled() => return Goodbye::GoingAway,
-        greeted = tokio::time::timeout(context.limits.handshake, greeting) => greeted,
+        greeted = greet(&context, &subscriber, &mut deliveries, &mut first, &mut outbound) => greeted,
     };
+    let late = first.late;
     // The presence lasts until the end of this function, however that comes.
     let Client { version, id: client_id, logs, presence: _presence } = match greeted {
-        Ok(Some(client)) => client,
-        Ok(None) => return Goodbye::Done,
-        Err(_) => return Goodbye::NeverInitialized,
+        Some(client) => client,
+        None if late => return Goodbye::NeverInitialized,
+        None => return Goodbye::Done,
     };
 
     let (replies, outgoing) = mpsc::channel(64);
@@ -158,14 +160,14 @@ async fn greet<I, O>(
     context: &Context,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
-    inbound: &mut I,
+    first: &mut First<'_, I>,
     outbound: &mut O,
 ) -> Option<Client>
 where
     I: Stream<Item = String> + Send + Unpin,
     O: Sink<Frame> + Send + Unpin,
 {
-    while let Some(text) = inbound.next().await {
+    while let Some(text) = first.next().await {
         let (id, method, params) = match rpc::parse(&text) {
             Ok(Incoming::Request { id, method, params }) => (id, method, params),
             Ok(Incoming::Notification { .. } | Incoming::Answer { .. }) => continue,
@@ -198,6 +200,22 @@ where
         outbound.send(context.encoding.frame(&encode::answer(&id, result))).await.ok()?;
     }
     None
+}
+
+/// What a client says before it is known. It has so long to say it; what it is answered may take longer, since that can be
+/// long, and its line slow.
+struct First<'a, I> {
+    until: Instant,
+    inbound: &'a mut I,
+    late: bool,
+}
+
+impl<I: Stream<Item = String> + Unpin> First<'_, I> {
+    async fn next(&mut self) -> Option<String> {
+        let said = tokio::time::timeout_at(self.until, self.inbound.next()).await;
+        self.late = said.is_err();
+        said.ok().flatten()
+    }
 }
 
 /// Answers `initialize` with the snapshots that it asked for, before any envelope that follows them.

@@ -38,10 +38,18 @@ pub struct Subscriber {
 
 /// Where the turns begin that a connection was sent, by chat.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Views(Arc<Mutex<HashMap<Arc<str>, usize>>>);
+pub(crate) struct Views(Arc<Mutex<HashMap<Arc<str>, Beginning>>>);
+
+/// Where a connection's turns of a chat begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beginning {
+    pub(crate) first: usize,
+    /// Whether it was this connection that was sent them. What an earlier one was sent last may never have arrived.
+    pub(crate) sure: bool,
+}
 
 impl Views {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Beginning>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -69,18 +77,19 @@ impl Subscriber {
     }
 
     /// Where the turns of a chat begin that it was sent; `None` if nobody knows.
-    pub(crate) fn first_turn(&self, chat: &str) -> Option<usize> {
+    pub(crate) fn first_turn(&self, chat: &str) -> Option<Beginning> {
         self.views.lock().get(chat).copied()
     }
 
     /// The turns of a chat that it has begin here. Must run in sequence order.
     pub(crate) fn turns_begin(&self, chat: &Arc<str>, first: usize) {
-        self.views.lock().insert(Arc::clone(chat), first);
+        self.views.lock().insert(Arc::clone(chat), Beginning { first, sure: true });
     }
 
     /// It takes the place of an earlier connection, whose client has kept what it was sent.
     pub(crate) fn takes_over(&self, earlier: &Views) {
-        let earlier = earlier.lock().clone();
+        let mut earlier = earlier.lock().clone();
+        earlier.values_mut().for_each(|beginning| beginning.sure = false);
         *self.views.lock() = earlier;
     }
 
@@ -361,7 +370,9 @@ impl Hub {
     pub(crate) fn unsubscribe(&self, channel: &str, id: SubscriberId) {
         let mut channels = self.lock();
         if let Some(list) = channels.get_mut(channel) {
-            list.retain(|known| known.id != id);
+            for gone in list.extract_if(.., |known| known.id == id) {
+                gone.views.lock().remove(channel);
+            }
             if list.is_empty() {
                 channels.remove(channel);
             }

@@ -7,9 +7,11 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ahp_types::StateAction;
 use ahp_types::actions::ChatTurnsLoadedAction;
-use ahp_types::state::{ChatState, Turn};
+use ahp_types::state::{
+    ChatState, Message, MessageKind, MessageOrigin, ResponsePart, SystemNotificationResponsePart, Turn, TurnState,
+};
+use ahp_types::{StateAction, StringOrMarkdown};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hostler_store::{Batch, Durability, Entry, Page, StoredTurn};
@@ -69,7 +71,7 @@ impl OlderTurns {
             return Err(EngineError::ChannelNotFound(self.chat.to_string()));
         }
         self.between.start += turns.len();
-        Ok(Some(turns.into_iter().map(|turn| turn.body).collect()))
+        Ok(Some(turns.into_iter().map(json).collect()))
     }
 }
 
@@ -124,7 +126,7 @@ impl Host {
         let first = match extent {
             Extent::All => 0,
             Extent::Last(turns) => last(turns),
-            Extent::AsBefore => subscriber.first_turn(&chat.resource).unwrap_or(0).min(last(1)),
+            Extent::AsBefore => subscriber.first_turn(&chat.resource).map_or(0, |begins| begins.first).min(last(1)),
         };
         let read = first.min(past.turns)..past.turns;
         let older = (!read.is_empty()).then(|| OlderTurns {
@@ -146,11 +148,7 @@ impl Host {
         let Some(before) = first.checked_sub(1) else { return Ok(None) };
         let id = match before.checked_sub(past.turns) {
             Some(index) => chat.turns.get(index).map(|turn| turn.id.clone()),
-            None => {
-                let page = Page { turns: 1, bytes: 0, newest: true };
-                let turn = self.store.turns(&chat.resource, before..first, page).await?.pop();
-                turn.map(|turn| read(&turn)).transpose()?.map(|turn| turn.id)
-            }
+            None => self.store.turn_at(&chat.resource, before).await?,
         };
         let id = id.ok_or_else(|| EngineError::ChannelNotFound(chat.resource.clone()))?;
         Ok(Some(Cursor::encode(first, &chat.resource, &id)))
@@ -179,11 +177,13 @@ impl Host {
         let cursor = cursor.transpose()?;
         let until = match &cursor {
             Some(cursor) => cursor.position,
-            None => known.ok_or_else(|| {
+            None => known.filter(|known| known.sure).map(|known| known.first).ok_or_else(|| {
                 EngineError::Invalid("name the cursor: this connection has not been sent the chat's state".to_owned())
             })?,
         };
-        if until > view.past.turns + view.chat.turns.len() || known.is_some_and(|known| known != until) {
+        // What a client that came back has, it knows better: the last page may have been lost on its way.
+        let elsewhere = known.is_some_and(|known| known.sure && known.first != until);
+        if until > view.past.turns + view.chat.turns.len() || elsewhere {
             return Err(stale());
         }
         let Older { turns, first, cursor: next } = self.turns_before(&view.chat, &view.past, until).await?;
@@ -196,11 +196,11 @@ impl Host {
         let batch = Batch::new(None, Durability::Memory).aside(entry, move |item| {
             // It may have got another view of the chat meanwhile, or left it.
             let fits = host.hub.hears(&item.channel, subscriber.id()) && subscriber.first_turn(&item.channel) == known;
-            let loaded = fits.then(|| {
-                subscriber.turns_begin(&item.channel, first);
-                item
-            });
-            subscriber.deliver(Delivery::Turns { token, loaded });
+            let chat = Arc::clone(&item.channel);
+            let delivered = subscriber.deliver(Delivery::Turns { token, loaded: fits.then_some(item) });
+            if fits && delivered {
+                subscriber.turns_begin(&chat, first);
+            }
         });
         self.store.sequencer().submit(batch).await?;
         Ok(())
@@ -209,11 +209,11 @@ impl Host {
     /// A page of the turns before a place: from memory, or from the store.
     async fn turns_before(&self, chat: &ChatState, past: &Past, until: usize) -> Result<Older, EngineError> {
         let turns: Vec<Turn> = match until.checked_sub(past.turns) {
-            Some(held) if held > 0 => chat.turns.iter().take(held).skip(held.saturating_sub(PAGE)).cloned().collect(),
+            Some(held) if held > 0 => last_page(chat.turns.get(..held).unwrap_or_default()).to_vec(),
             _ => {
                 let page = Page { turns: PAGE, bytes: PAGE_BYTES, newest: true };
                 let stored = self.store.turns(&chat.resource, 0..until, page).await?;
-                stored.iter().map(read).collect::<Result<_, _>>()?
+                stored.iter().map(read).collect()
             }
         };
         let first = until.saturating_sub(turns.len());
@@ -222,10 +222,56 @@ impl Host {
     }
 }
 
-/// A turn from its row.
-pub(crate) fn read(turn: &StoredTurn) -> Result<Turn, EngineError> {
-    let broken = |error| hostler_store::StoreError::Database(format!("a stored turn cannot be read: {error}"));
-    Ok(serde_json::from_str(&turn.body).map_err(broken)?)
+/// As many of the last turns as fit into a page, and at least one.
+fn last_page(turns: &[Turn]) -> &[Turn] {
+    let mut bytes = 0;
+    let fits = |turn: &&Turn| {
+        let before = bytes;
+        bytes += serde_json::to_string(turn).map_or(0, |json| json.len());
+        before == 0 || bytes <= PAGE_BYTES
+    };
+    let count = turns.iter().rev().take(PAGE).take_while(fits).count();
+    turns.get(turns.len() - count..).unwrap_or_default()
+}
+
+/// A turn from its row. One that cannot be read keeps its place, so that its neighbours keep theirs.
+pub(crate) fn read(turn: &StoredTurn) -> Turn {
+    serde_json::from_str(&turn.body).unwrap_or_else(|error| {
+        tracing::error!(chat = turn.chat, turn = turn.id, %error, "a stored turn could not be read");
+        unreadable(turn)
+    })
+}
+
+fn unreadable(turn: &StoredTurn) -> Turn {
+    let says = "This turn could not be read back from the host's store.";
+    Turn {
+        id: turn.id.clone(),
+        started_at: None,
+        duration: None,
+        message: Message {
+            text: String::new(),
+            origin: MessageOrigin { kind: MessageKind::SystemNotification },
+            attachments: None,
+            model: None,
+            agent: None,
+            meta: None,
+        },
+        response_parts: vec![ResponsePart::SystemNotification(SystemNotificationResponsePart {
+            content: StringOrMarkdown::Plain(says.to_owned()),
+            meta: None,
+        })],
+        usage: None,
+        state: TurnState::Error,
+    }
+}
+
+/// A turn as JSON, whatever became of its row.
+fn json(turn: StoredTurn) -> String {
+    // Whole rows are not read once more for this: what the file system lost is lost at an end.
+    if turn.body.starts_with('{') && turn.body.ends_with('}') {
+        return turn.body;
+    }
+    serde_json::to_string(&read(&turn)).unwrap_or_default()
 }
 
 fn foreign() -> EngineError {

@@ -8,6 +8,7 @@ use ahp_types::state::{AnnotationsState, ChatState};
 use hostler_rules::RuleSet;
 use hostler_store::{JournalRow, StoredState, StoredTurn};
 
+use crate::paging;
 use crate::past::Kept;
 use crate::record::{Record, SessionSnapshot};
 use crate::session::Session;
@@ -55,15 +56,12 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
         .ok()?;
     let mut workers = workers;
-    for StoredTurn { chat: of, body } in turns {
-        let chat = match workers.iter_mut().find(|worker| worker.resource == of) {
+    for turn in turns {
+        let chat = match workers.iter_mut().find(|worker| worker.resource == turn.chat) {
             Some(worker) => worker,
             None => &mut chat,
         };
-        match serde_json::from_str(&body) {
-            Ok(turn) => chat.turns.push(turn),
-            Err(error) => tracing::error!(session = &**uri, %error, "a stored turn could not be read"),
-        }
+        chat.turns.push(paging::read(&turn));
     }
     let mut past = |chat: &ChatState| pasts.remove(&chat.resource).unwrap_or_default();
     let mut session = Session {

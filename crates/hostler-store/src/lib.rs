@@ -17,6 +17,7 @@ mod error;
 mod keeper;
 mod quota;
 mod reader;
+mod readers;
 mod retention;
 mod rows;
 mod sequencer;

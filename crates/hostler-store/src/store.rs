@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::batch::{Publisher, StoredClient};
 use crate::reader::{self, JournalRow, StoredSession, StoredState};
+use crate::readers::Readers;
 use crate::retention::Retention;
 use crate::sequencer::Sequencer;
 use crate::turns::{self, Page, StoredTurn};
-use crate::{AuditRow, Blob, BlobOptions, StoreError, audit, blob, database};
+use crate::{AuditRow, Blob, BlobOptions, StoreError, audit, blob};
 
 /// Where the store lives.
 #[derive(Debug, Clone)]
@@ -43,7 +44,7 @@ pub struct Life {
 /// The opened store: the way in for writers, and the readers beside it.
 pub struct Store {
     sequencer: Sequencer,
-    reader: Arc<Mutex<rusqlite::Connection>>,
+    readers: Arc<Readers>,
     life: Life,
 }
 
@@ -54,8 +55,8 @@ impl Store {
     /// If the file cannot be opened, created or migrated.
     pub fn open(options: &StoreOptions, publisher: Arc<dyn Publisher>) -> Result<Self, StoreError> {
         let (sequencer, life) = Sequencer::start(options, publisher)?;
-        let reader = Arc::new(Mutex::new(database::open_reader(&options.dir)?));
-        Ok(Self { sequencer, reader, life })
+        let readers = Arc::new(Readers::open(&options.dir)?);
+        Ok(Self { sequencer, readers, life })
     }
 
     /// The way in.
@@ -101,6 +102,15 @@ impl Store {
     pub async fn turn(&self, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
         let (session, id) = (session.to_owned(), id.to_owned());
         self.read(move |db| turns::place(db, &session, &id)).await
+    }
+
+    /// The id of the turn at a place of a chat.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn turn_at(&self, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
+        let chat = chat.to_owned();
+        self.read(move |db| turns::at(db, &chat, position)).await
     }
 
     /// The actions on some channels with numbers above `after` and up to `until`, in order.
@@ -172,13 +182,8 @@ impl Store {
         &self,
         query: impl FnOnce(&rusqlite::Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let reader = Arc::clone(&self.reader);
-        tokio::task::spawn_blocking(move || {
-            let db = reader.lock().unwrap_or_else(PoisonError::into_inner);
-            query(&db)
-        })
-        .await
-        .map_err(|_| StoreError::Stopped)?
+        let readers = Arc::clone(&self.readers);
+        tokio::task::spawn_blocking(move || query(&readers.one())).await.map_err(|_| StoreError::Stopped)?
     }
 }
 

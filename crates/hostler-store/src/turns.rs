@@ -13,6 +13,8 @@ use crate::rows::as_sql;
 pub struct StoredTurn {
     /// Its chat.
     pub chat: String,
+    /// Its id.
+    pub id: String,
     /// The turn as JSON.
     pub body: String,
 }
@@ -53,11 +55,12 @@ pub(crate) fn needed(db: &Connection, session: &str) -> Result<Vec<StoredTurn>, 
         .query_map(params![session], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<Result<_, _>>()?;
     let mut statement =
-        db.prepare_cached("SELECT body FROM turns WHERE chat = ?1 AND position >= ?2 ORDER BY position")?;
+        db.prepare_cached("SELECT id, body FROM turns WHERE chat = ?1 AND position >= ?2 ORDER BY position")?;
     let mut turns = Vec::new();
     for (chat, first) in chats {
-        for body in statement.query_map(params![chat, first], |row| row.get(0))? {
-            turns.push(StoredTurn { chat: chat.clone(), body: body? });
+        for turn in statement.query_map(params![chat, first], |row| Ok((row.get(0)?, row.get(1)?)))? {
+            let (id, body) = turn?;
+            turns.push(StoredTurn { chat: chat.clone(), id, body });
         }
     }
     Ok(turns)
@@ -72,23 +75,30 @@ pub(crate) fn page(
 ) -> Result<Vec<StoredTurn>, StoreError> {
     let order = if page.newest { "DESC" } else { "ASC" };
     let mut statement = db.prepare_cached(&format!(
-        "SELECT body FROM turns WHERE chat = ?1 AND position >= ?2 AND position < ?3 ORDER BY position {order} LIMIT ?4"
+        "SELECT id, body FROM turns WHERE chat = ?1 AND position >= ?2 AND position < ?3
+         ORDER BY position {order} LIMIT ?4"
     ))?;
     let (from, until) = (as_sql(between.start as u64), as_sql(between.end as u64));
     let mut rows = statement.query(params![chat, from, until, as_sql(page.turns as u64)])?;
     let (mut turns, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
-        let body: String = row.get(0)?;
+        let (id, body): (String, String) = (row.get(0)?, row.get(1)?);
         bytes += body.len();
         if bytes > page.bytes && !turns.is_empty() {
             break;
         }
-        turns.push(StoredTurn { chat: chat.to_owned(), body });
+        turns.push(StoredTurn { chat: chat.to_owned(), id, body });
     }
     if page.newest {
         turns.reverse();
     }
     Ok(turns)
+}
+
+/// The id of the turn at a place.
+pub(crate) fn at(db: &Connection, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT id FROM turns WHERE chat = ?1 AND position = ?2")?;
+    Ok(statement.query_row(params![chat, as_sql(position as u64)], |row| row.get(0)).optional()?)
 }
 
 /// Where a turn of a session is.
@@ -160,5 +170,7 @@ mod tests {
         assert_eq!(place(&db, "s", "t3").unwrap(), Some(("c".to_owned(), 3)));
         assert_eq!(place(&db, "s", "t10").unwrap(), None);
         assert_eq!(place(&db, "another", "t3").unwrap(), None);
+        assert_eq!(at(&db, "c", 3).unwrap().as_deref(), Some("t3"));
+        assert_eq!(at(&db, "c", 10).unwrap(), None);
     }
 }

@@ -125,6 +125,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Shared<T> {
                 Poll::Ready(Ok(written)) => {
                     self.outbox.advance(written);
                     self.stalled_since = None;
+                    // A ping waits behind what is being written, and so does its answer.
+                    if self.pinged.is_some() {
+                        self.pinged = Some(Instant::now());
+                    }
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.broken(error))),
                 Poll::Pending => {

@@ -1,5 +1,7 @@
 //! The transcripts of this user, as the engine asks for them.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt as _;
@@ -84,21 +86,32 @@ fn tell(found: &Conversation) -> io::Result<Told> {
     let chain = Chain::of(&index);
     let directory = PathBuf::from(found.outline.directory.as_deref().unwrap_or("/"));
     let own = found.path.with_extension("").join("subagents");
-    let sub_agent = |id: &str| sub_agent(&own, id);
+    // Each of them once: its transcript is the whole of what it did, however often it was spoken to.
+    let told = RefCell::new(HashSet::new());
+    let sub_agent = |id: &str| told.borrow_mut().insert(id.to_owned()).then(|| sub_agent(&own, id)).flatten();
     let mut turns = Vec::new();
-    let mut skipped = 0;
+    let (mut skipped, mut shortened) = (0, false);
     for Span { turn, links } in chain.spans(&index) {
-        let mut lines = Vec::new();
-        for at in links {
-            if let Some(link) = chain.links.get(at).and_then(|at| index.links.get(*at)) {
-                lines.push((link.kind, line(&file, link)?));
+        let links = links.filter_map(|at| chain.links.get(at).and_then(|at| index.links.get(*at)));
+        let lines = links.map(|link| Ok((link.kind, line(&file, link)?))).collect::<io::Result<Vec<_>>>();
+        let lines = match lines {
+            Ok(lines) => lines,
+            // Somebody has shortened it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                shortened = true;
+                break;
             }
-        }
+            Err(error) => return Err(error),
+        };
         let told = replay(&directory, lines.iter().map(|(kind, line)| (*kind, line.as_slice())), &sub_agent);
         skipped += told.skipped;
         turns.push(ToldTurn { id: turn, said: told.said, began: told.began, ended: told.ended, events: told.events });
     }
-    Ok(Told { turns, damage: damage(&index, &chain, skipped) })
+    let mut damage = damage(&index, &chain, skipped);
+    if shortened {
+        damage.push("the file became shorter while it was read".to_owned());
+    }
+    Ok(Told { turns, damage })
 }
 
 fn line(file: &File, link: &Link) -> io::Result<Vec<u8>> {

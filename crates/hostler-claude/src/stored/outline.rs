@@ -88,9 +88,10 @@ impl Outline {
         }
         let words = line.message.as_ref().and_then(|message| message.content).map(|content| words(content.get()));
         for text in words.unwrap_or_default() {
-            if let Some(name) = between(&text, "<command-name>", "</command-name>") {
+            let starts = |tag: &str| text.trim_start().starts_with(tag);
+            if let Some(name) = between(&text, "<command-name>", "</command-name>").filter(|_| starts("<command-")) {
                 command.get_or_insert_with(|| shown(name));
-            } else if let Some(typed) = between(&text, "<bash-input>", "</bash-input>") {
+            } else if let Some(typed) = between(&text, "<bash-input>", "</bash-input>").filter(|_| starts("<bash-")) {
                 self.first_prompt = Some(shown(&format!("! {}", typed.trim())));
             } else if !text.trim().is_empty() && !is_made_up(&text) {
                 self.first_prompt = Some(shown(&text));

@@ -331,9 +331,10 @@ fn said(kind: Kind, content: &str) -> Said {
         let summary = between(&text, "summary").unwrap_or("Something in the background was over");
         return Said::Agent(summary.trim().to_owned());
     }
-    let typed = match between(&text, "command-name") {
+    let is_tag = |tag: &str| text.trim_start().starts_with(&format!("<{tag}"));
+    let typed = match between(&text, "command-name").filter(|_| is_tag("command-")) {
         Some(name) => [name, between(&text, "command-args").unwrap_or_default()].map(str::trim).join(" "),
-        None => match between(&text, "bash-input") {
+        None => match between(&text, "bash-input").filter(|_| is_tag("bash-input>")) {
             Some(command) => format!("!{}", command.trim()),
             None => text,
         },
@@ -489,6 +490,9 @@ mod tests {
         let told =
             prompt("a", "", "<task-notification>\n<summary>Agent \"look\" finished</summary>\n</task-notification>");
         assert_eq!(turns(&told)[0].said, Said::Agent("Agent \"look\" finished".to_owned()));
+        let words = prompt("a", "", "what is <bash-input>ls</bash-input>?");
+        let said = Said::Person { text: "what is <bash-input>ls</bash-input>?".to_owned(), attached: 0 };
+        assert_eq!(turns(&words)[0].said, said);
         let shell = prompt("a", "", "<bash-input>ls -l</bash-input>");
         assert_eq!(turns(&shell)[0].said, Said::Person { text: "!ls -l".to_owned(), attached: 0 });
     }

@@ -80,7 +80,7 @@ impl Host {
             }
             until -= stored.len().min(until);
             for turn in stored.iter().rev() {
-                writing.add(&read(turn)?);
+                writing.add(&read(turn));
             }
         }
         Ok(Some(writing.finish()))

@@ -70,7 +70,8 @@ impl Host {
         };
         let is_draft = matches!(dispatch.action, StateAction::ChatDraftChanged(_));
         let Some(message) = message_mut(&mut dispatch.action) else { return Some(Ok(dispatch)) };
-        let prepared = match is_draft {
+        // The host's own turns show what came with them; no agent is sent it, so nothing is planned or refused for one.
+        let prepared = match is_draft || self.local(&message.text).is_some() {
             true => self.keep_draft(message).await,
             false => {
                 let accepted = self.plan_message(&view, message, fetch).await;

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use hostler_driver::Endpoint;
 use hostler_engine::{
-    ABSENCE, AttachmentLimits, BackgroundOnStop, CreateSession, Delivery, Dispatch, Engine, EngineConfig, FleetConfig,
-    GrantPolicy, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions, Subscriber, SystemClock,
+    ABSENCE, AttachmentLimits, BackgroundOnStop, CreateSession, Deliveries, Delivery, Dispatch, Engine, EngineConfig,
+    FleetConfig, GrantPolicy, Lease, ModelGateway, ModelInfo, PermissionConfig, StoreOptions, Subscriber, SystemClock,
     default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::json;
-use tokio::sync::mpsc;
 
 #[path = "../../../hostler-engine/tests/common/commands.rs"]
 mod commands;
@@ -37,7 +36,7 @@ pub struct Past {
     engine: Engine,
     starts: FakeStarts,
     subscriber: Subscriber,
-    deliveries: mpsc::Receiver<Delivery>,
+    deliveries: Deliveries,
 }
 
 impl Past {
@@ -62,6 +61,7 @@ impl Past {
             attachments: AttachmentLimits::default(),
             commands: Arc::new(commands::PlainCommands),
             shell: false,
+            terminals: None,
             session_defaults: Default::default(),
         });
         let (subscriber, deliveries) = Subscriber::new(100_000);

@@ -292,9 +292,8 @@ async fn a_list_holds_still_while_sessions_come(case: Case) {
 
 async fn limits_that_make_no_sense_do_no_harm(case: Case) {
     let mut client = case.client().await;
-    for limit in [json!(0), json!(-1), json!(1_u64 << 40), json!("many"), json!(1.5)] {
-        if let Err(error) = client.call("listSessions", json!({"limit": limit})).await {
-            assert_eq!(error["code"], -32602, "{limit}");
-        }
+    for limit in [json!(0), json!(-1), json!("many")] {
+        assert_eq!(client.code("listSessions", json!({"limit": limit})).await, -32602, "{limit}");
     }
+    client.ok("listSessions", json!({"limit": 1_u64 << 40})).await;
 }

@@ -1,0 +1,38 @@
+//! The connections that read beside the writer: nobody waits for somebody else's long page.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use rusqlite::Connection;
+
+use crate::{StoreError, database};
+
+/// How many there are beside the first one.
+const MORE: usize = 2;
+
+pub(crate) struct Readers {
+    first: Mutex<Connection>,
+    more: [Mutex<Connection>; MORE],
+    next: AtomicUsize,
+}
+
+impl Readers {
+    pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
+        let open = || database::open_reader(dir).map(Mutex::new);
+        Ok(Self { first: open()?, more: [open()?, open()?], next: AtomicUsize::new(0) })
+    }
+
+    /// One that is free, or the next one when it is. Blocks.
+    pub(crate) fn one(&self) -> MutexGuard<'_, Connection> {
+        for reader in std::iter::once(&self.first).chain(&self.more) {
+            match reader.try_lock() {
+                Ok(free) => return free,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % (MORE + 1);
+        self.more.get(next).unwrap_or(&self.first).lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -300,4 +300,28 @@ mod tests {
             assert!(Cursor::decode(garbage).is_none(), "{garbage:?}");
         }
     }
+
+    #[test]
+    fn a_row_that_cannot_be_read_keeps_its_place() {
+        for body in ["", "{", "not JSON", r#"{"id":"t1"}"#] {
+            let row = StoredTurn { chat: "c".to_owned(), id: "t1".to_owned(), body: body.to_owned() };
+            let turn = read(&row);
+            assert_eq!((turn.id.as_str(), turn.state), ("t1", TurnState::Error), "{body:?}");
+            let sent = json(row);
+            assert!(serde_json::from_str::<serde_json::Value>(&sent).is_ok(), "{body:?}: {sent}");
+        }
+    }
+
+    #[test]
+    fn a_page_from_memory_ends_by_bytes_and_is_never_empty_for_nothing() {
+        let turn = |size: usize| {
+            let mut turn = unreadable(&StoredTurn { chat: "c".to_owned(), id: "t".to_owned(), body: String::new() });
+            turn.message.text = "x".repeat(size);
+            turn
+        };
+        assert_eq!(last_page(&vec![turn(10); PAGE + 5]).len(), PAGE);
+        assert_eq!(last_page(&vec![turn(PAGE_BYTES / 3); 9]).len(), 2);
+        assert_eq!(last_page(&[turn(1), turn(PAGE_BYTES * 2)]).len(), 1);
+        assert!(last_page(&[]).is_empty());
+    }
 }

@@ -252,24 +252,27 @@ async fn cursors_that_are_not_the_last_ones_are_refused_with_a_sentence() {
 async fn who_comes_back_has_what_it_had() {
     let (rig, _listener, _talk) = host(2, 30).await;
     let presence = rig.engine.client_arrived("me", "").await;
-    let gone = viewer(&rig, Extent::Last(4)).await;
+    let mut gone = viewer(&rig, Extent::Last(4)).await;
     rig.engine.shows("me", &gone.subscriber);
-    drop(presence);
+    let had = gone.chat.clone();
     let channels = [chat()];
 
-    // What it missed is replayed; its cursor is still good, and it need not name it.
+    // A page is sent to it that never arrives. What it missed is replayed, and its cursor is still good; it has to name
+    // it, since nobody else knows what arrived.
+    fetch(&rig, &mut gone).await;
+    drop(presence);
     let mut back = Listener::new(SESSION);
-    back.chat = gone.chat.clone();
+    back.chat = had;
     rig.engine.reconnect("me", rig.engine.current_seq(), &channels, &back.subscriber, 1).await.unwrap();
     assert!(back.replayed().await);
-    rig.engine.fetch_turns(&chat(), None, &back.subscriber, 8).await.unwrap();
-    back.until("chat/turnsLoaded").await;
+    assert!(refusal(&rig, &back, None).await.starts_with("name the cursor"));
     fetch_all(&rig, &mut back).await;
     assert_eq!(ids(&back), numbered(1, 30));
 
     // It gets snapshots: they reach back as far as its turns did.
     let again = Listener::new(SESSION);
-    rig.engine.shows("me", &gone.subscriber);
+    let shown = viewer(&rig, Extent::Last(4)).await;
+    rig.engine.shows("me", &shown.subscriber);
     rig.engine.reconnect("me", u64::MAX, &channels, &again.subscriber, 1).await.unwrap();
     let mut again = again;
     rig.engine.subscribe_to(&chat(), Extent::AsBefore, &again.subscriber, 2).await.unwrap();

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
+use crate::clients::Clients;
 use crate::encode::{self, Frame, Long};
 use crate::logs;
 use crate::methods::{self, Hello};
@@ -62,6 +63,8 @@ impl Default for ConnectionLimits {
 pub(crate) struct Context {
     pub(crate) engine: Engine,
     pub(crate) limits: ConnectionLimits,
+    /// Who else is connected.
+    pub(crate) clients: Clients,
     /// The host's own log, if clients may hear it.
     pub(crate) logs: Option<LogTap>,
     /// How frames are written on this connection.
@@ -125,6 +128,7 @@ where
     let reverse = Reverse::new(replies.clone(), context.limits.reverse);
     // What the host has asked the client and is not answered fails with the end of this function.
     let _hang_up = reverse.hang_up_on_drop();
+    let _connected = context.clients.connected(&client_id, &reverse);
     let reader = Reader::new(context, subscriber, client_id, waiting, replies, large, reverse);
     reader.hear_logs(&logs);
     let mut writing = std::pin::pin!(writer.run());

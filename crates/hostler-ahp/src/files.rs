@@ -67,7 +67,8 @@ impl ClientFiles {
     }
 }
 
-fn contents(answer: &serde_json::Value, most: usize) -> Result<Vec<u8>, FetchError> {
+/// The bytes of a file that a client has answered with.
+pub(crate) fn contents(answer: &serde_json::Value, most: usize) -> Result<Vec<u8>, FetchError> {
     let read = ResourceReadResult::deserialize(answer).map_err(|_| FetchError::Malformed)?;
     let contents = match read.encoding {
         ContentEncoding::Base64 if read.data.len() > most.div_ceil(3).saturating_mul(4) => {

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clients;
 mod connection;
 mod decode;
 mod edge;

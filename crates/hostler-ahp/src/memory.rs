@@ -8,6 +8,7 @@ use tokio_stream_shim::ReceiverStream;
 use tokio_util::sync::{CancellationToken, PollSendError, PollSender};
 use tokio_util::task::TaskTracker;
 
+use crate::clients::Clients;
 use crate::connection::{self, ConnectionLimits, Context};
 use crate::ws::{self, Encoding};
 
@@ -27,6 +28,7 @@ pub fn connect_in_memory(engine: &Engine, limits: ConnectionLimits) -> MemoryCon
     let context = Context {
         engine: engine.clone(),
         limits,
+        clients: Clients::default(),
         logs: None,
         encoding: Encoding::Plain,
         stop: CancellationToken::new(),

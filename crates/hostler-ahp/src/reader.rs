@@ -16,7 +16,7 @@ use crate::lane::Lane;
 use crate::logs::{self, Logs};
 use crate::methods::{self, Command};
 use crate::protocol::{self, ChannelKind};
-use crate::resources::Turns;
+use crate::resources::{self, Turns};
 use crate::reverse::Reverse;
 use crate::rpc::{self, Incoming, RequestId, RpcError};
 
@@ -161,18 +161,7 @@ impl Reader {
             Command::List(page) => self.reply(encode::sessions(&id, &page)).await,
             Command::Subscribe(channel, extent) => self.subscribe(id, &channel, extent).await,
             Command::FetchTurns(params) => self.fetch_turns(id, params).await,
-            Command::Resource(request) => match self.turns.take(&request) {
-                Ok(turn) => {
-                    let (client, large) = (self.client_id.clone(), self.large.clone());
-                    self.context.tasks.spawn(async move {
-                        // The client may have left.
-                        let answer = async |result| drop(large.send(encode::answer(&id, result)).await);
-                        turn.run(request.carry_out(&engine, &client), answer).await;
-                    });
-                    true
-                }
-                Err(error) => self.reply(encode::answer(&id, Err(error))).await,
-            },
+            Command::Resource(request) => self.resource(id, request).await,
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
             Command::SignIn(params) => self.look_up(id, async move { methods::sign_in(&engine, params).await }).await,
             Command::ResolveConfig(params) => {
@@ -220,6 +209,34 @@ impl Reader {
                 Err(_) => self.reply(encode::answer(&id, Err(methods::too_many_plans()))).await,
             },
         }
+    }
+
+    /// Does something with files, or has it done by the client that has them.
+    async fn resource(&self, id: RequestId, request: resources::Request) -> bool {
+        let taken = request.owner().and_then(|owner| match owner {
+            None => Ok((self.turns.take(&request)?, None)),
+            Some(owner) => {
+                let reverse = self.context.clients.reach(&owner, &self.client_id)?;
+                Ok((self.turns.take_relayed(&request)?, Some(reverse)))
+            }
+        });
+        let (turn, relay) = match taken {
+            Ok(taken) => taken,
+            Err(error) => return self.reply(encode::answer(&id, Err(error))).await,
+        };
+        let (engine, client, large) = (self.context.engine.clone(), self.client_id.clone(), self.large.clone());
+        self.context.tasks.spawn(async move {
+            // The client may have left.
+            let answer = async |result| drop(large.send(encode::answer(&id, result)).await);
+            let act = async {
+                match relay {
+                    None => request.carry_out(&engine, &client).await,
+                    Some(reverse) => request.relay(&reverse).await,
+                }
+            };
+            turn.run(act, answer).await;
+        });
+        true
     }
 
     /// Loads older turns; the answer follows them through the same queue.

@@ -1,8 +1,12 @@
 //! JSON-RPC 2.0: telling messages apart, and errors with AHP's codes.
 
-use ahp_types::errors::{AuthRequiredErrorData, ahp_error_codes, json_rpc_error_codes};
+use ahp_types::errors::{AuthRequiredErrorData, PermissionDeniedErrorData, ahp_error_codes, json_rpc_error_codes};
 use hostler_engine::{EngineError, TerminalError};
+use serde::Deserialize as _;
 use serde_json::Value;
+
+/// How many characters of a client's sentence are kept.
+const MAX_SENTENCE: usize = 1000;
 
 /// A request's id, echoed exactly as it came.
 pub(crate) type RequestId = Value;
@@ -79,10 +83,16 @@ impl RpcError {
         Self::new(json_rpc_error_codes::METHOD_NOT_FOUND, format!("this host has no method {method:?}"))
     }
 
-    /// What a client answered. Its words are its own affair.
+    /// What a client answered. Its words are its own affair, and for itself only.
     fn of_answer(error: &Value) -> Self {
         let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
-        Self::new(code.unwrap_or(json_rpc_error_codes::INTERNAL_ERROR), "the client refused")
+        let code = code.unwrap_or(json_rpc_error_codes::INTERNAL_ERROR);
+        let sentence = error.get("message").and_then(Value::as_str).filter(|sentence| !sentence.is_empty());
+        let sentence: String = sentence.unwrap_or("the client refused").chars().take(MAX_SENTENCE).collect();
+        // It says what to ask for.
+        let data = error.get("data").filter(|_| code == ahp_error_codes::PERMISSION_DENIED);
+        let data = data.and_then(|data| PermissionDeniedErrorData::deserialize(data).ok());
+        Self { data: data.and_then(|data| serde_json::to_value(data).ok()), ..Self::new(code, sentence) }
     }
 
     pub(crate) fn with_data(mut self, data: Value) -> Self {

@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::clients::Clients;
 use crate::connection::{self, ConnectionLimits, Context};
 use crate::edge::AccessPolicy;
 use crate::ws::{self, Encoding, handshake};
@@ -81,6 +82,7 @@ impl Server {
             context: Context {
                 engine,
                 limits: config.limits,
+                clients: Clients::default(),
                 logs: config.logs,
                 encoding: Encoding::default(),
                 stop: stop.clone(),

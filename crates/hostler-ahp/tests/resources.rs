@@ -6,6 +6,8 @@ mod common;
 mod files;
 #[path = "resources/grants.rs"]
 mod grants;
+#[path = "resources/relay.rs"]
+mod relay;
 #[path = "resources/watches.rs"]
 mod watches;
 

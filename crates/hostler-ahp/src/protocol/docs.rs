@@ -21,6 +21,14 @@ wishes are taken: *host* means that only the host says it, *itself* that a clien
 must hold besides; *not offered* says what this host lacks. The host says only what it offers.
 ";
 
+const REQUESTS: &str = "
+## Requests of the host
+
+The host asks a client for files that only the client has: what its messages attach (`resourceRead`, `resourceResolve`, `resourceList`),
+and whatever that client itself wants of URIs that begin with `vscode-agent-client://` and its id (all `resource*` commands, with
+the parameters that they have above). They are on the root channel. `createResourceWatch` is not asked for.
+";
+
 /// The page that says what this host makes of the protocol: `docs/ahp.md`.
 pub fn reference() -> String {
     // Writing to a String cannot fail.
@@ -37,6 +45,7 @@ pub fn reference() -> String {
         bounds::MAX_ACTION
     );
     page_of_commands(&mut page);
+    page.push_str(REQUESTS);
     page_of_notifications(&mut page);
     page
 }

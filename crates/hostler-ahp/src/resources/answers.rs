@@ -55,17 +55,25 @@ impl Request {
     }
 }
 
-/// Text is sent as text unless bytes are asked for; what is no text is sent as bytes whatever is asked for.
 async fn read(resources: &Resources, params: ResourceReadParams) -> Result<Value, RpcError> {
     let contents = resources.read(&params.uri).await?;
-    let (data, encoding) = match params.encoding {
-        Some(ContentEncoding::Base64) => (STANDARD.encode(&contents.body), ContentEncoding::Base64),
-        _ => match String::from_utf8(contents.body) {
+    encoded(contents.body, contents.content_type, params.encoding)
+}
+
+/// Text is sent as text unless bytes are asked for; what is no text is sent as bytes whatever is asked for.
+pub(super) fn encoded(
+    body: Vec<u8>,
+    content_type: Option<String>,
+    wanted: Option<ContentEncoding>,
+) -> Result<Value, RpcError> {
+    let (data, encoding) = match wanted {
+        Some(ContentEncoding::Base64) => (STANDARD.encode(&body), ContentEncoding::Base64),
+        _ => match String::from_utf8(body) {
             Ok(text) => (text, ContentEncoding::Utf8),
             Err(bytes) => (STANDARD.encode(bytes.as_bytes()), ContentEncoding::Base64),
         },
     };
-    value(&ResourceReadResult { data, encoding, content_type: contents.content_type })
+    value(&ResourceReadResult { data, encoding, content_type })
 }
 
 fn entry((name, kind): (String, FileKind)) -> DirectoryEntry {

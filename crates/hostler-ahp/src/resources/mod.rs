@@ -1,7 +1,9 @@
-//! The `resource*` commands: what clients do with the host's files. Decoded here, carried out by the engine.
+//! The `resource*` commands: what clients do with files. Decoded here; carried out by the engine, or passed on to the
+//! client that has them.
 
 mod answers;
 mod error;
+mod relay;
 mod turns;
 
 use ahp_types::commands::{

@@ -20,11 +20,14 @@ const UNIT: usize = 64 * 1024;
 pub(crate) struct Turns {
     room: Arc<Semaphore>,
     running: Arc<Semaphore>,
+    /// For what a client does: it may need the host's files for that, and take its time.
+    relayed: Arc<Semaphore>,
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { room: Arc::new(Semaphore::new(ROOM)), running: Arc::new(Semaphore::new(AT_ONCE)) }
+        let room = |most| Arc::new(Semaphore::new(most));
+        Self { room: room(ROOM), running: room(AT_ONCE), relayed: room(AT_ONCE) }
     }
 }
 
@@ -37,9 +40,18 @@ pub(crate) struct Turn {
 impl Turns {
     /// Takes a request in, if there is room for it.
     pub(crate) fn take(&self, request: &Request) -> Result<Turn, RpcError> {
+        self.take_among(&self.running, request)
+    }
+
+    /// The same for one that a client carries out.
+    pub(crate) fn take_relayed(&self, request: &Request) -> Result<Turn, RpcError> {
+        self.take_among(&self.relayed, request)
+    }
+
+    fn take_among(&self, running: &Arc<Semaphore>, request: &Request) -> Result<Turn, RpcError> {
         let units = u32::try_from(request.size() / UNIT + 1).unwrap_or(u32::MAX);
         match Arc::clone(&self.room).try_acquire_many_owned(units) {
-            Ok(room) => Ok(Turn { _room: room, running: Arc::clone(&self.running) }),
+            Ok(room) => Ok(Turn { _room: room, running: Arc::clone(running) }),
             Err(_) => Err(RpcError::new(-32603, "too much is under way with files; wait for some answers first")),
         }
     }
@@ -96,6 +108,9 @@ mod tests {
         let mut answered = None;
         let mut next = Box::pin(turns.take(&write(1)).unwrap().run(done(), async |answer| answered = Some(answer)));
         assert!(futures::poll!(&mut next).is_pending());
+        let mut passed_on = None;
+        turns.take_relayed(&write(1)).unwrap().run(done(), async |answer| passed_on = Some(answer)).await;
+        assert_eq!(passed_on, Some(Ok(Value::Null)), "what clients do has turns of its own");
         running.pop();
         next.await;
         assert_eq!(answered, Some(Ok(Value::Null)));

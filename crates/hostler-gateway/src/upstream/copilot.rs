@@ -168,23 +168,30 @@ impl CopilotUpstream {
         Ok(Self { accesses: Accesses::new(github, credential, clock), headers, resource })
     }
 
-    /// Makes a call, and makes it once more with a new access if the first one was refused.
+    /// Makes a call, and makes it once more with a new access if the first one was refused. Where the token itself is the
+    /// key and was refused both times, it is over; if there is another one, that is tried as well.
     async fn with_access<T, F>(&self, call: impl Fn(Arc<Access>) -> F) -> Result<T, UpstreamError>
     where
         F: Future<Output = Result<T, UpstreamError>>,
     {
-        let mut last = false;
+        let (mut again, mut another) = (false, false);
         loop {
             let access = self.accesses.current().await?;
             let outcome = over_http::with_retries(|| call(Arc::clone(&access))).await;
-            if !is_refused(&outcome) {
+            let Some(status) = refused_with(&outcome) else {
                 return outcome;
-            }
+            };
             self.accesses.refused(&access);
-            if last {
+            if !again {
+                again = true;
+                continue;
+            }
+            // Anything but 401 may be about the model, the account's policy or the address: the token stays.
+            let is_over = status == StatusCode::UNAUTHORIZED && access.is_direct();
+            if !is_over || !self.accesses.give_up(&access) || another {
                 return outcome;
             }
-            last = true;
+            (again, another) = (false, true);
         }
     }
 
@@ -273,10 +280,14 @@ impl fmt::Debug for CopilotUpstream {
     }
 }
 
-/// Whether Copilot did not accept the key, or not here.
-fn is_refused<T>(outcome: &Result<T, UpstreamError>) -> bool {
-    matches!(outcome, Err(UpstreamError::Refused(refusal))
-        if matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
+/// The status with which Copilot did not accept the key, or not here.
+fn refused_with<T>(outcome: &Result<T, UpstreamError>) -> Option<StatusCode> {
+    match outcome {
+        Err(UpstreamError::Refused(refusal)) => {
+            Some(refusal.status).filter(|status| [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(status))
+        }
+        _ => None,
+    }
 }
 
 /// Copilot's own errors have other forms than those of the Messages API; what they say is kept.

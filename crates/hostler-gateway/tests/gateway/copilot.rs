@@ -322,12 +322,33 @@ async fn the_github_token_itself_is_the_key_where_that_is_configured() {
     assert_eq!(stand_in.count(EXCHANGE), 0);
     assert_eq!(stand_in.bearers(MESSAGES), [GITHUB_TOKEN; 3]);
 
-    // A refusal drops the address and the token; the source has another one.
+    // A refusal drops the address: the token may be good elsewhere.
     stand_in.revoke();
     ask(&upstream).await.unwrap();
+    assert_eq!((tokens.left(), stand_in.count(USER)), (2, 2));
+    assert_eq!(stand_in.bearers(MESSAGES), [GITHUB_TOKEN; 5]);
+
+    // If it is not, the source has another one.
+    let refused = || (401, "{}".to_owned());
+    stand_in.answers(MESSAGES, [refused(), refused(), (200, "{}".to_owned())]);
+    ask(&upstream).await.unwrap();
     assert_eq!(tokens.left(), 1);
-    assert_eq!(stand_in.bearers(USER), [GITHUB_TOKEN, "gho-another"]);
+    assert_eq!(stand_in.bearers(USER), [GITHUB_TOKEN, GITHUB_TOKEN, GITHUB_TOKEN, "gho-another"]);
     assert_eq!(stand_in.bearers(MESSAGES).last().unwrap(), "gho-another");
+}
+
+#[tokio::test]
+async fn a_call_that_is_forbidden_costs_no_token() {
+    let stand_in = StandIn::start().await;
+    let tokens = Tokens::new([GITHUB_TOKEN, "gho-another"]);
+    let upstream =
+        stand_in.upstream_of(CopilotConfig { mode: CopilotMode::Token, ..stand_in.config_with(tokens.clone()) });
+    stand_in.answer(MESSAGES, 403, "{}");
+    for _ in 0..3 {
+        assert_eq!(refusal(&upstream).await.0, 403);
+    }
+    assert_eq!(tokens.left(), 2);
+    assert_eq!(stand_in.bearers(MESSAGES), [GITHUB_TOKEN; 6]);
 }
 
 #[tokio::test]

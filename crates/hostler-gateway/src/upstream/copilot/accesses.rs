@@ -120,9 +120,16 @@ impl Accesses {
         let mut state = self.settled();
         if state.access.as_ref().is_some_and(|current| current.number == access.number) {
             state.access = None;
-            if access.is_direct() {
-                self.credential.refused(&access.github_token);
-            }
+        }
+    }
+
+    /// The GitHub token of an access is not good any more; says whether there is another one.
+    pub(super) fn give_up(&self, access: &Access) -> bool {
+        let is_other = || matches!(self.credential.current(), Ok(Some(token)) if !same(&token, &access.github_token));
+        // Others whose calls were refused with it may have been here before.
+        is_other() || {
+            self.credential.refused(&access.github_token);
+            is_other()
         }
     }
 

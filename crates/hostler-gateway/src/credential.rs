@@ -5,7 +5,8 @@ pub(crate) mod keyring;
 pub(crate) mod vault;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -27,8 +28,41 @@ pub trait CredentialSource: Send + Sync + fmt::Debug {
         if self.current().is_ok() { Standing::Ready } else { Standing::Missing }
     }
 
+    /// The same without waiting for anybody: one who has to be waited for is asked, and gives it another time.
+    ///
+    /// # Errors
+    /// If there should be one and it cannot be had, or not yet.
+    fn at_once(&self) -> Result<Option<SecretString>, CredentialError> {
+        self.current()
+    }
+
+    /// What tells one credential from the next without looking at them; nothing where there is never another one.
+    fn stamp(&self) -> Option<Stamp> {
+        None
+    }
+
     /// The upstream refused this one: what was kept of it is forgotten.
     fn refused(&self, _secret: &SecretString) {}
+
+    /// The upstream took this one: an earlier refusal was a mistake.
+    fn accepted(&self, _secret: &SecretString) {}
+}
+
+/// When a credential was put where it is, and how long it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp(Option<SystemTime>, u64);
+
+impl Stamp {
+    /// The stamp of a file; nothing if it is not there.
+    fn of(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().as_ref().map(Self::from)
+    }
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(about: &Metadata) -> Self {
+        Self(about.modified().ok(), about.len())
+    }
 }
 
 /// Whether an upstream can be called, as far as its credential goes.
@@ -73,9 +107,6 @@ pub struct FileCredential {
     read: Mutex<Option<(Stamp, SecretString)>>,
 }
 
-/// What tells one content of a file from the next without reading it.
-type Stamp = (Option<SystemTime>, u64);
-
 impl FileCredential {
     /// The whole content of this file, without the white space around it.
     #[must_use]
@@ -91,7 +122,7 @@ impl FileCredential {
 impl CredentialSource for FileCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
         let about = std::fs::metadata(&self.path).map_err(|error| self.failed(error))?;
-        let stamp = (about.modified().ok(), about.len());
+        let stamp = Stamp::from(&about);
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seen, secret)) = &*read
             && *seen == stamp
@@ -108,6 +139,10 @@ impl CredentialSource for FileCredential {
         }
         *read = Some((stamp, secret.clone()));
         Ok(Some(secret))
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        Stamp::of(&self.path)
     }
 
     fn refused(&self, _secret: &SecretString) {

@@ -47,7 +47,9 @@ pub use betas::ALLOWED_BETAS;
 pub use catalogue::Model;
 pub use credential::keyring::{Keyring, SystemKeyring};
 pub use credential::vault::{CredentialVault, Kept, Place, StoredCredential};
-pub use credential::{CredentialError, CredentialSource, FileCredential, FixedCredential, MissingCredential, Standing};
+pub use credential::{
+    CredentialError, CredentialSource, FileCredential, FixedCredential, MissingCredential, Stamp, Standing,
+};
 pub use dollars::{Dollars, NotDollars};
 pub use gateway::{Choice, Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};

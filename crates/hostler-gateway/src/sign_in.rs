@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::credential::{CredentialError, CredentialSource, Standing};
+use crate::credential::{CredentialError, CredentialSource, Stamp, Standing};
 
 /// What somebody signs in to, in the words of RFC 9728.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,43 +160,50 @@ pub struct BroughtCredential {
     resource: String,
     own: Arc<dyn CredentialSource>,
     /// The host's own credential that was refused; another one is worth a try again.
-    refused: Mutex<Option<SecretString>>,
+    refused: Mutex<Option<Refused>>,
+}
+
+struct Refused {
+    secret: SecretString,
+    /// Tells without looking at it whether there is another one.
+    stamp: Option<Stamp>,
 }
 
 impl BroughtCredential {
     /// Whether the host's own credential is one that was refused.
     fn was_refused(&self, own: &SecretString) -> bool {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = refused.as_ref().map(|refused| refused.expose_secret() == own.expose_secret());
-        if same == Some(false) {
+        let mut refused = self.lock();
+        let is_it = refused.as_ref().map(|refused| same(&refused.secret, own));
+        if is_it == Some(false) {
             *refused = None;
             drop(refused);
             self.sign_ins.changed();
         }
-        same == Some(true)
+        is_it == Some(true)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Refused>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl CredentialSource for BroughtCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
-        let own = self.own.current();
+        let brought = self.sign_ins.token(&self.resource);
+        // Nobody waits for the host's own while there is another one to go on with.
+        let own = if brought.is_some() { self.own.at_once() } else { self.own.current() };
         match &own {
             Ok(Some(token)) if !self.was_refused(token) => own,
-            _ => self.sign_ins.token(&self.resource).map_or(own, |token| Ok(Some(token))),
+            _ => brought.map_or(own, |token| Ok(Some(token))),
         }
     }
 
     fn standing(&self) -> Standing {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        let own = if refused {
-            // It is known, or the file has it: nobody has to be waited for.
-            matches!(self.own.current(), Ok(Some(token)) if !self.was_refused(&token))
-        } else {
-            self.own.standing() == Standing::Ready
-        };
+        let refused = self.lock().as_ref().map(|refused| refused.stamp);
+        let own = refused.is_none_or(|stamp| stamp != self.own.stamp()) && self.own.standing() == Standing::Ready;
         if own || self.sign_ins.token(&self.resource).is_some() {
             Standing::Ready
-        } else if refused || self.sign_ins.is_over(&self.resource) {
+        } else if refused.is_some() || self.sign_ins.is_over(&self.resource) {
             Standing::Over
         } else {
             Standing::Missing
@@ -204,20 +211,32 @@ impl CredentialSource for BroughtCredential {
     }
 
     fn refused(&self, secret: &SecretString) {
-        let is_it =
-            |entry: &Brought| entry.token.as_ref().is_some_and(|token| token.expose_secret() == secret.expose_secret());
-        if self.sign_ins.end(&self.resource, is_it) {
+        if self.sign_ins.end(&self.resource, |entry| entry.token.as_ref().is_some_and(|token| same(token, secret))) {
             return;
         }
+        let stamp = self.own.stamp();
+        let is_own = matches!(self.own.at_once(), Ok(Some(own)) if same(&own, secret));
         self.own.refused(secret);
-        if self.own.standing() != Standing::Ready {
+        if !is_own {
             return;
         }
-        let before = self.refused.lock().unwrap_or_else(PoisonError::into_inner).replace(secret.clone());
-        if before.is_none_or(|before| before.expose_secret() != secret.expose_secret()) {
+        let before = self.lock().replace(Refused { secret: secret.clone(), stamp });
+        if before.is_none_or(|before| !same(&before.secret, secret) || before.stamp != stamp) {
             self.sign_ins.changed();
         }
     }
+
+    fn accepted(&self, secret: &SecretString) {
+        self.own.accepted(secret);
+        let forgiven = self.lock().take_if(|refused| same(&refused.secret, secret));
+        if forgiven.is_some() {
+            self.sign_ins.changed();
+        }
+    }
+}
+
+fn same(one: &SecretString, other: &SecretString) -> bool {
+    one.expose_secret() == other.expose_secret()
 }
 
 impl fmt::Debug for BroughtCredential {
@@ -299,6 +318,54 @@ mod tests {
         assert_eq!((shown(&source).as_deref(), source.standing()), (Some("brought"), Standing::Ready));
         source.refused(&"brought".into());
         assert_eq!((shown(&source).as_deref(), source.standing()), (Some("own"), Standing::Over));
+    }
+
+    #[tokio::test]
+    async fn a_credential_that_is_taken_after_all_is_good_again() {
+        let sign_ins = SignIns::new();
+        let source = sign_ins.source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
+        source.refused(&"of old".into());
+        assert_eq!(source.standing(), Standing::Ready, "that was not this one");
+        source.refused(&"own".into());
+        let mut changes = sign_ins.changes();
+        source.accepted(&"another".into());
+        assert_eq!((source.standing(), changes.has_changed().unwrap()), (Standing::Over, false));
+        source.accepted(&"own".into());
+        assert_eq!((source.standing(), changes.has_changed().unwrap()), (Standing::Ready, true));
+        changes.mark_unchanged();
+        source.accepted(&"own".into());
+        assert!(!changes.has_changed().unwrap(), "every call may say so");
+    }
+
+    /// A credential of the host's own that nobody gets at once.
+    #[derive(Debug)]
+    struct Locked;
+
+    impl CredentialSource for Locked {
+        fn current(&self) -> Result<Option<SecretString>, CredentialError> {
+            panic!("this would wait for a person")
+        }
+
+        fn at_once(&self) -> Result<Option<SecretString>, CredentialError> {
+            Err(CredentialError("not yet".to_owned()))
+        }
+
+        fn standing(&self) -> Standing {
+            Standing::Ready
+        }
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_locked_keyring_while_there_is_another_token() {
+        let sign_ins = SignIns::new();
+        let source = sign_ins.source(PLACE, Arc::new(Locked));
+        sign_ins.bring(PLACE, "brought".into(), None);
+        assert_eq!(shown(&source).as_deref(), Some("brought"));
+        source.refused(&"some other".into());
+        *source.lock() = Some(Refused { secret: "own".into(), stamp: None });
+        assert_eq!((shown(&source).as_deref(), source.standing()), (Some("brought"), Standing::Ready));
+        source.refused(&"brought".into());
+        assert_eq!(source.standing(), Standing::Over);
     }
 
     #[test]

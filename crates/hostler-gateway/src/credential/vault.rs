@@ -7,13 +7,13 @@ use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
 use super::keyring::Keyring;
-use super::{CredentialError, CredentialSource, FileCredential, Standing};
+use super::{CredentialError, CredentialSource, FileCredential, Stamp, Standing};
 
 /// How long a call waits for the keyring. It is longer only when a person has to unlock it first; the answer is used by
 /// a later call.
@@ -222,13 +222,44 @@ enum Asked {
     /// A thread waits for the answer.
     Waiting(Receiver<Result<Option<SecretString>, CredentialError>>),
     /// The answer, which is good for as long as nobody has logged in again.
-    Known(Option<SystemTime>, SecretString),
+    Known(Option<Stamp>, SecretString),
 }
 
 impl StoredCredential {
-    fn ask_keyring(&self, keyring: &Arc<dyn Keyring>) -> Result<Option<SecretString>, CredentialError> {
-        let stamp = std::fs::metadata(&self.marker).and_then(|about| about.modified()).ok();
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What is kept, for somebody who has so much patience with the keyring.
+    fn look(&self, patience: Duration) -> Result<Option<SecretString>, CredentialError> {
+        if self.path.exists() {
+            return self.file.current();
+        }
+        if !self.expected && !self.marker.exists() {
+            return self.nothing();
+        }
+        match &self.keyring {
+            Some(keyring) => self.ask_keyring(keyring, patience),
+            None => {
+                let sentence = format!(
+                    "the credential of {} is in the system keyring, which the settings do not allow to be used",
+                    self.name
+                );
+                Err(CredentialError(sentence))
+            }
+        }
+    }
+
+    fn ask_keyring(
+        &self,
+        keyring: &Arc<dyn Keyring>,
+        patience: Duration,
+    ) -> Result<Option<SecretString>, CredentialError> {
+        let no_answer = || CredentialError("the system keyring does not answer; it may have to be unlocked".to_owned());
+        let stamp = Stamp::of(&self.marker);
+        let mut asked = match self.asked.try_lock() {
+            Ok(asked) => asked,
+            // Somebody waits for the answer.
+            Err(TryLockError::WouldBlock) if patience.is_zero() => return Err(no_answer()),
+            Err(TryLockError::WouldBlock) => self.asked.lock().unwrap_or_else(PoisonError::into_inner),
+            Err(TryLockError::Poisoned(asked)) => asked.into_inner(),
+        };
         let waiting = match std::mem::replace(&mut *asked, Asked::Not) {
             Asked::Known(seen, secret) if seen == stamp => {
                 *asked = Asked::Known(seen, secret.clone());
@@ -237,7 +268,7 @@ impl StoredCredential {
             Asked::Waiting(waiting) => waiting,
             Asked::Known(..) | Asked::Not => ask(Arc::clone(keyring), self.name.clone())?,
         };
-        match off_the_tasks(|| waiting.recv_timeout(PATIENCE)) {
+        match off_the_tasks(|| waiting.recv_timeout(patience)) {
             Ok(Ok(Some(secret))) => {
                 *asked = Asked::Known(stamp, secret.clone());
                 Ok(Some(secret))
@@ -246,7 +277,7 @@ impl StoredCredential {
             Ok(Err(error)) => Err(error),
             Err(RecvTimeoutError::Timeout) => {
                 *asked = Asked::Waiting(waiting);
-                Err(CredentialError("the system keyring does not answer; it may have to be unlocked".to_owned()))
+                Err(no_answer())
             }
             Err(RecvTimeoutError::Disconnected) => {
                 Err(CredentialError("the system keyring could not be asked".to_owned()))
@@ -288,22 +319,15 @@ fn off_the_tasks<T>(wait: impl FnOnce() -> T) -> T {
 
 impl CredentialSource for StoredCredential {
     fn current(&self) -> Result<Option<SecretString>, CredentialError> {
-        if self.path.exists() {
-            return self.file.current();
-        }
-        if !self.expected && !self.marker.exists() {
-            return self.nothing();
-        }
-        match &self.keyring {
-            Some(keyring) => self.ask_keyring(keyring),
-            None => {
-                let sentence = format!(
-                    "the credential of {} is in the system keyring, which the settings do not allow to be used",
-                    self.name
-                );
-                Err(CredentialError(sentence))
-            }
-        }
+        self.look(PATIENCE)
+    }
+
+    fn at_once(&self) -> Result<Option<SecretString>, CredentialError> {
+        self.look(Duration::ZERO)
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        self.file.stamp().or_else(|| Stamp::of(&self.marker))
     }
 
     fn standing(&self) -> Standing {

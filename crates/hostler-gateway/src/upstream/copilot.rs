@@ -179,6 +179,9 @@ impl CopilotUpstream {
             let access = self.accesses.current().await?;
             let outcome = over_http::with_retries(|| call(Arc::clone(&access))).await;
             let Some(status) = refused_with(&outcome) else {
+                if outcome.is_ok() && access.is_direct() {
+                    self.accesses.accepted(&access);
+                }
                 return outcome;
             };
             self.accesses.refused(&access);

@@ -123,6 +123,11 @@ impl Accesses {
         }
     }
 
+    /// Copilot took the GitHub token of an access itself.
+    pub(super) fn accepted(&self, access: &Access) {
+        self.credential.accepted(&access.github_token);
+    }
+
     /// The GitHub token of an access is not good any more; says whether there is another one.
     pub(super) fn give_up(&self, access: &Access) -> bool {
         let is_other = || matches!(self.credential.current(), Ok(Some(token)) if !same(&token, &access.github_token));
@@ -191,6 +196,10 @@ impl Accesses {
         match outcome {
             Ok(access) => {
                 tracing::debug!(?access, "there is access to Copilot");
+                // Where the token itself is the key, only a call shows that it is good.
+                if !access.is_direct() {
+                    self.credential.accepted(&github_token);
+                }
                 state.remember(&access.key);
                 state.no_renewal_before = None;
                 state.access = Some(access);

@@ -12,7 +12,7 @@ use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
 use hostler_engine::{
     AuditRow, ConfigWish, CreateSession, CreateTerminal, Engine, EngineError, Extent, Images, ProgressWish,
-    SessionPage, Subscriber,
+    SessionPage, SignInTurn, Subscriber,
 };
 use secrecy::SecretString;
 use serde::Serialize;
@@ -83,9 +83,9 @@ impl SignIn {
 }
 
 /// Takes a token, or takes it back.
-pub(crate) async fn sign_in(engine: &Engine, sign_in: SignIn) -> Result<Value, RpcError> {
+pub(crate) async fn sign_in(engine: &Engine, turn: SignInTurn, sign_in: SignIn) -> Result<Value, RpcError> {
     let SignIn { resource, token, lasts } = sign_in;
-    engine.authenticate(&resource, token, lasts).await?;
+    engine.authenticate(turn, &resource, token, lasts).await?;
     Ok(json!({}))
 }
 

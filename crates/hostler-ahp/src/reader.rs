@@ -163,7 +163,12 @@ impl Reader {
             Command::FetchTurns(params) => self.fetch_turns(id, params).await,
             Command::Resource(request) => self.resource(id, request).await,
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
-            Command::SignIn(params) => self.look_up(id, async move { methods::sign_in(&engine, params).await }).await,
+            Command::SignIn(params) => {
+                // Tasks overtake each other: what the client has asked for last is settled here. A turn that is taken and
+                // not used counts for nothing.
+                let turn = engine.sign_in_turn();
+                self.look_up(id, async move { methods::sign_in(&engine, turn, params).await }).await
+            }
             Command::ResolveConfig(params) => {
                 self.look_up(id, async move { methods::resolve_config(&engine, params).await }).await
             }

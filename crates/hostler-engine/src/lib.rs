@@ -64,7 +64,7 @@ pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention,
 pub use hub::{Deliveries, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use paging::{Extent, OlderTurns};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
-pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo, Protected, SignInError, SignInNeed};
+pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo, Protected, SignInError, SignInNeed, SignInTurn};
 pub use progress::{Progress, ProgressWish};
 pub use resources::{
     Grant, GrantPolicy, MAX_CONTENTS, Resolved, ResourceContents, ResourceError, Resources, WatchResource,

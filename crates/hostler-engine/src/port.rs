@@ -53,6 +53,10 @@ pub enum SignInNeed {
     Over,
 }
 
+/// When a sign-in or a sign-out was asked for; the gateway's number for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SignInTurn(pub u64);
+
 /// Why a sign-in was not taken, as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignInError {
@@ -85,9 +89,14 @@ pub trait ModelGateway: Send + Sync + 'static {
     fn sign_in_for(&self, _model: &str) -> Option<Protected> {
         None
     }
+    /// Somebody asks to be signed in or out now: however long each takes, what was asked for last is what counts.
+    fn sign_in_turn(&self) -> SignInTurn {
+        SignInTurn::default()
+    }
     /// Takes a client's token for a resource, after trying it.
     fn sign_in<'a>(
         &'a self,
+        _turn: SignInTurn,
         resource: &'a str,
         _token: SecretString,
         _lasts: Option<Duration>,
@@ -95,7 +104,7 @@ pub trait ModelGateway: Send + Sync + 'static {
         async move { Err(SignInError::Unknown(format!("nothing here takes a sign-in to {resource:?}"))) }.boxed()
     }
     /// Forgets the token that clients have brought for a resource.
-    fn sign_out(&self, resource: &str) -> Result<(), SignInError> {
+    fn sign_out(&self, _turn: SignInTurn, resource: &str) -> Result<(), SignInError> {
         Err(SignInError::Unknown(format!("nothing here takes a sign-in to {resource:?}")))
     }
 

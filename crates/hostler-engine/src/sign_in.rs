@@ -14,7 +14,7 @@ use secrecy::SecretString;
 use crate::engine::Engine;
 use crate::host::Host;
 use crate::hub::NoticeKind;
-use crate::port::{Protected, SignInError, SignInNeed};
+use crate::port::{Protected, SignInError, SignInNeed, SignInTurn};
 use crate::{EngineError, uri};
 
 /// What clients were told last about each resource.
@@ -97,6 +97,12 @@ impl Host {
 }
 
 impl Engine {
+    /// A client asks for a sign-in now, which may take a while: to be called in the order in which clients ask.
+    #[must_use]
+    pub fn sign_in_turn(&self) -> SignInTurn {
+        self.host.gateway.sign_in_turn()
+    }
+
     /// Takes a client's token for a resource, for all clients, as long as it lasts or until it is taken back. An empty one
     /// takes back what is there.
     ///
@@ -104,14 +110,15 @@ impl Engine {
     /// If nothing here needs it, or the token is refused; then nothing has changed.
     pub async fn authenticate(
         &self,
+        turn: SignInTurn,
         resource: &str,
         token: Option<SecretString>,
         lasts: Option<Duration>,
     ) -> Result<(), EngineError> {
         let gateway = &self.host.gateway;
         let done = match token {
-            Some(token) => gateway.sign_in(resource, token, lasts).await,
-            None => gateway.sign_out(resource),
+            Some(token) => gateway.sign_in(turn, resource, token, lasts).await,
+            None => gateway.sign_out(turn, resource),
         };
         done.map_err(|error| match error {
             SignInError::Unknown(sentence) => EngineError::Invalid(sentence),

@@ -57,7 +57,7 @@ pub use ledger::LedgerError;
 pub use limits::{Budget, Held, Limits, Measure, OverLimit, Reached, Scope, SessionLimits, SessionStatus};
 pub use observe::{Ending, FinishedRequest, ObservedRequest, RequestLog, RequestObserver};
 pub use prices::{BadPattern, Price, Prices};
-pub use sign_in::{BroughtCredential, Protected, Resource, SignInError, SignIns};
+pub use sign_in::{BroughtCredential, Protected, Resource, SignInError, SignInTurn, SignIns};
 pub use upstream::anthropic::{AnthropicConfig, AnthropicUpstream, CredentialHeader};
 pub use upstream::copilot::{
     Clock, CopilotConfig, CopilotConfigError, CopilotMode, CopilotUpstream, DeviceCode, DeviceLoginConfig,

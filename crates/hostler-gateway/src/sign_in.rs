@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,14 +55,19 @@ pub enum SignInError {
 pub struct SignIns {
     brought: Mutex<HashMap<String, Brought>>,
     changes: watch::Sender<u64>,
+    turns: AtomicU64,
 }
+
+/// When a sign-in or a sign-out was asked for. However long each takes, what was asked for last is what counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct SignInTurn(pub u64);
 
 /// What became of the sign-ins to one resource.
 #[derive(Default)]
 struct Brought {
     token: Option<SecretString>,
-    /// Counts the tokens, so that the end of one is not taken for the end of its successor.
-    number: u64,
+    /// When this was asked for, so that nothing earlier takes its place, nor the end of an earlier token for its own.
+    turn: SignInTurn,
     /// Whether the last one came to an end that nobody asked for.
     over: bool,
     /// Ends the token when its time is over.
@@ -72,7 +78,12 @@ impl SignIns {
     /// Nobody has signed in.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { brought: Mutex::default(), changes: watch::Sender::new(0) })
+        Arc::new(Self { brought: Mutex::default(), changes: watch::Sender::new(0), turns: AtomicU64::new(1) })
+    }
+
+    /// Somebody asks for something now.
+    pub(crate) fn turn(&self) -> SignInTurn {
+        SignInTurn(self.turns.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Says whenever something may have changed, in what was brought or in what the host has itself.
@@ -88,29 +99,44 @@ impl SignIns {
         BroughtCredential { sign_ins, resource, own, refused: Mutex::default() }
     }
 
-    /// Takes a token that was found good, for as long as it lasts. Must be called inside a tokio runtime.
-    pub(crate) fn bring(self: &Arc<Self>, resource: &str, token: SecretString, lasts: Option<Duration>) {
+    /// Takes a token that was found good, for as long as it lasts, unless something later was done meanwhile. Must be
+    /// called inside a tokio runtime.
+    pub(crate) fn bring(
+        self: &Arc<Self>,
+        turn: SignInTurn,
+        resource: &str,
+        token: SecretString,
+        lasts: Option<Duration>,
+    ) {
         let mut brought = self.lock();
         let entry = brought.entry(resource.to_owned()).or_default();
-        entry.number += 1;
-        entry.token = Some(token);
-        entry.over = false;
-        let (number, resource, this) = (entry.number, resource.to_owned(), Arc::downgrade(self));
-        entry._time = lasts.map(|lasts| {
+        if entry.turn > turn {
+            return;
+        }
+        let (resource, this) = (resource.to_owned(), Arc::downgrade(self));
+        let time = lasts.map(|lasts| {
             AbortOnDropHandle::new(tokio::spawn(async move {
                 tokio::time::sleep(lasts).await;
                 if let Some(this) = this.upgrade() {
-                    this.end(&resource, |entry| entry.number == number);
+                    this.end(&resource, |entry| entry.turn == turn);
                 }
             }))
         });
+        *entry = Brought { token: Some(token), turn, over: false, _time: time };
         drop(brought);
         self.changed();
     }
 
-    /// Forgets a token, because a client says so.
-    pub(crate) fn take_back(&self, resource: &str) {
-        if self.lock().remove(resource).is_some() {
+    /// Forgets a token, because a client says so, unless something later was done meanwhile.
+    pub(crate) fn take_back(&self, turn: SignInTurn, resource: &str) {
+        let mut brought = self.lock();
+        let entry = brought.entry(resource.to_owned()).or_default();
+        if entry.turn > turn {
+            return;
+        }
+        let before = std::mem::replace(entry, Brought { turn, ..Brought::default() });
+        drop(brought);
+        if before.token.is_some() || before.over {
             self.changed();
         }
     }
@@ -266,16 +292,16 @@ mod tests {
         let source = lacking(&sign_ins);
         assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
         let mut changes = sign_ins.changes();
-        sign_ins.bring("https://elsewhere.example.com", "for-another-place".into(), None);
+        sign_ins.bring(sign_ins.turn(), "https://elsewhere.example.com", "for-another-place".into(), None);
         assert_eq!(source.standing(), Standing::Missing);
-        sign_ins.bring(PLACE, "first-one".into(), None);
+        sign_ins.bring(sign_ins.turn(), PLACE, "first-one".into(), None);
         assert_eq!((shown(&source).as_deref(), source.standing()), (Some("first-one"), Standing::Ready));
-        sign_ins.bring(PLACE, "second-one".into(), None);
+        sign_ins.bring(sign_ins.turn(), PLACE, "second-one".into(), None);
         assert_eq!(shown(&source).as_deref(), Some("second-one"));
-        sign_ins.take_back(PLACE);
+        sign_ins.take_back(sign_ins.turn(), PLACE);
         assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
         changes.mark_unchanged();
-        sign_ins.take_back(PLACE);
+        sign_ins.take_back(sign_ins.turn(), PLACE);
         assert!(!changes.has_changed().unwrap(), "there was nothing to take back");
         assert!(!format!("{sign_ins:?} {source:?}").contains("-one"));
     }
@@ -285,23 +311,39 @@ mod tests {
         let sign_ins = SignIns::new();
         let source = lacking(&sign_ins);
         let minute = Duration::from_secs(60);
-        sign_ins.bring(PLACE, "short".into(), Some(minute));
-        sign_ins.bring(PLACE, "long".into(), Some(3 * minute));
+        sign_ins.bring(sign_ins.turn(), PLACE, "short".into(), Some(minute));
+        sign_ins.bring(sign_ins.turn(), PLACE, "long".into(), Some(3 * minute));
         let mut changes = sign_ins.changes();
         tokio::time::sleep(2 * minute).await;
         assert_eq!(shown(&source).as_deref(), Some("long"));
         assert!(!changes.has_changed().unwrap());
         changes.changed().await.unwrap();
         assert_eq!((shown(&source), source.standing()), (None, Standing::Over));
-        sign_ins.bring(PLACE, "for ever".into(), None);
+        sign_ins.bring(sign_ins.turn(), PLACE, "for ever".into(), None);
         assert_eq!(source.standing(), Standing::Ready);
+    }
+
+    #[tokio::test]
+    async fn what_was_asked_for_last_counts_however_long_it_takes() {
+        let sign_ins = SignIns::new();
+        let source = lacking(&sign_ins);
+        let [first, second, third, fourth] = std::array::from_fn(|_| sign_ins.turn());
+        sign_ins.bring(second, PLACE, "second".into(), None);
+        sign_ins.bring(first, PLACE, "first".into(), Some(Duration::ZERO));
+        assert_eq!(shown(&source).as_deref(), Some("second"));
+        sign_ins.take_back(fourth, PLACE);
+        sign_ins.bring(third, PLACE, "third".into(), None);
+        assert_eq!((shown(&source), source.standing()), (None, Standing::Missing));
+        sign_ins.bring(sign_ins.turn(), PLACE, "fifth".into(), None);
+        sign_ins.take_back(fourth, PLACE);
+        assert_eq!(shown(&source).as_deref(), Some("fifth"));
     }
 
     #[tokio::test]
     async fn a_refusal_ends_the_token_that_was_refused_and_no_other() {
         let sign_ins = SignIns::new();
         let source = lacking(&sign_ins);
-        sign_ins.bring(PLACE, "newer".into(), None);
+        sign_ins.bring(sign_ins.turn(), PLACE, "newer".into(), None);
         source.refused(&"older".into());
         assert_eq!(shown(&source).as_deref(), Some("newer"));
         source.refused(&"newer".into());
@@ -312,7 +354,7 @@ mod tests {
     async fn the_hosts_own_goes_first_until_it_is_refused() {
         let sign_ins = SignIns::new();
         let source = sign_ins.source(PLACE, Arc::new(FixedCredential(Some("own".into()))));
-        sign_ins.bring(PLACE, "brought".into(), None);
+        sign_ins.bring(sign_ins.turn(), PLACE, "brought".into(), None);
         assert_eq!(shown(&source).as_deref(), Some("own"));
         source.refused(&"own".into());
         assert_eq!((shown(&source).as_deref(), source.standing()), (Some("brought"), Standing::Ready));
@@ -359,7 +401,7 @@ mod tests {
     async fn nobody_waits_for_a_locked_keyring_while_there_is_another_token() {
         let sign_ins = SignIns::new();
         let source = sign_ins.source(PLACE, Arc::new(Locked));
-        sign_ins.bring(PLACE, "brought".into(), None);
+        sign_ins.bring(sign_ins.turn(), PLACE, "brought".into(), None);
         assert_eq!(shown(&source).as_deref(), Some("brought"));
         source.refused(&"some other".into());
         *source.lock() = Some(Refused { secret: "own".into(), stamp: None });

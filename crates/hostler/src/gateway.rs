@@ -8,7 +8,8 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt as _};
 use hostler_driver::Endpoint;
 use hostler_engine::{
-    Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, SignInNeed, Spent,
+    Held, Lease, LimitKind, LimitReached, ModelGateway, ModelInfo, SessionBudget, SessionLimits, SignInNeed,
+    SignInTurn, Spent,
 };
 use hostler_gateway::{
     Budget, Choice, Dollars, Gateway, Measure, Protected, Reached, Resource, Scope, SessionStatus, SignInError,
@@ -54,17 +55,23 @@ impl ModelGateway for Port {
         self.0.sign_in_for(model).map(protected)
     }
 
+    fn sign_in_turn(&self) -> SignInTurn {
+        SignInTurn(self.0.sign_in_turn().0)
+    }
+
     fn sign_in<'a>(
         &'a self,
+        turn: SignInTurn,
         resource: &'a str,
         token: SecretString,
         lasts: Option<Duration>,
     ) -> BoxFuture<'a, Result<(), hostler_engine::SignInError>> {
-        async move { self.0.sign_in(resource, token, lasts).await.map_err(not_signed_in) }.boxed()
+        let turn = hostler_gateway::SignInTurn(turn.0);
+        async move { self.0.sign_in(turn, resource, token, lasts).await.map_err(not_signed_in) }.boxed()
     }
 
-    fn sign_out(&self, resource: &str) -> Result<(), hostler_engine::SignInError> {
-        self.0.sign_out(resource).map_err(not_signed_in)
+    fn sign_out(&self, turn: SignInTurn, resource: &str) -> Result<(), hostler_engine::SignInError> {
+        self.0.sign_out(hostler_gateway::SignInTurn(turn.0), resource).map_err(not_signed_in)
     }
 
     fn is_script(&self, text: &str) -> bool {

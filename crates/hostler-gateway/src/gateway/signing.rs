@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::Gateway;
 use crate::credential::Standing;
 use crate::error;
-use crate::sign_in::{Protected, SignInError};
+use crate::sign_in::{Protected, SignInError, SignInTurn};
 use crate::upstream::UpstreamError;
 use crate::upstreams::Offer;
 
@@ -45,6 +45,12 @@ impl Gateway {
         (standing != Standing::Ready).then_some(Protected { resource, standing, required: true })
     }
 
+    /// Somebody asks to be signed in or out now: what is asked for later is not undone by what is done later.
+    #[must_use]
+    pub fn sign_in_turn(&self) -> SignInTurn {
+        self.shared.sign_ins.turn()
+    }
+
     /// Takes a client's token for a resource after trying it, for as long as it lasts. A token that cannot be tried just
     /// now is taken: the first call tries it.
     ///
@@ -52,6 +58,7 @@ impl Gateway {
     /// If no upstream needs it, or if one refuses it; then an earlier one stays.
     pub async fn sign_in(
         &self,
+        turn: SignInTurn,
         resource: &str,
         token: SecretString,
         lasts: Option<Duration>,
@@ -74,7 +81,7 @@ impl Gateway {
                 Err(error) => tracing::info!(upstream = offer.name, %error, "a token could not be tried"),
             }
         }
-        self.shared.sign_ins.bring(resource, token, lasts);
+        self.shared.sign_ins.bring(turn, resource, token, lasts);
         Ok(())
     }
 
@@ -82,9 +89,9 @@ impl Gateway {
     ///
     /// # Errors
     /// If no upstream needs it.
-    pub fn sign_out(&self, resource: &str) -> Result<(), SignInError> {
+    pub fn sign_out(&self, turn: SignInTurn, resource: &str) -> Result<(), SignInError> {
         self.takers(resource)?;
-        self.shared.sign_ins.take_back(resource);
+        self.shared.sign_ins.take_back(turn, resource);
         Ok(())
     }
 

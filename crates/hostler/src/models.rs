@@ -12,6 +12,9 @@ use tokio_util::task::AbortOnDropHandle;
 /// How often the upstreams are asked for their models while somebody may be looking.
 const RENEWAL: Duration = Duration::from_secs(30 * 60);
 
+/// How often it is looked at whether somebody has logged in or out on the host, which nobody tells a running one.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// Asks the upstreams for their models: when the first client has come (nobody waits for it at the start), when the
 /// configuration changes, and now and then. Ends when it is dropped.
 pub(crate) struct ModelWatch {
@@ -49,8 +52,20 @@ impl ModelWatch {
 /// Tells clients what they have to sign in to. Whoever has signed in may be offered other models.
 async fn sign_ins(gateway: Arc<Gateway>, engine: Engine, reconfigured: Arc<Notify>) {
     let mut changes = gateway.sign_in_changes();
-    // Fails only if the gateway is gone.
-    while changes.changed().await.is_ok() {
+    let mut seen = gateway.protected();
+    loop {
+        match tokio::time::timeout(LOOK, changes.changed()).await {
+            Ok(Ok(())) => seen = gateway.protected(),
+            // The gateway is gone.
+            Ok(Err(_)) => return,
+            Err(_) => {
+                let now = gateway.protected();
+                if now == seen {
+                    continue;
+                }
+                seen = now;
+            }
+        }
         engine.sign_ins_changed().await;
         reconfigured.notify_one();
     }

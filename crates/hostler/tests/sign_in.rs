@@ -264,3 +264,23 @@ async fn with_another_upstream_at_hand_a_sign_in_is_offered_and_not_required() {
     .await;
     host.stop().await;
 }
+
+#[tokio::test]
+async fn who_logs_in_or_out_on_the_host_is_noticed_by_one_that_runs() {
+    let home = Home::new();
+    let github = GitHub::start(&[FIRST]).await;
+    let host = serve_fake(&home, &github, &[]).await;
+    let mut peer = host.peer().await;
+    assert_eq!(asked_for(&peer).await, [github.resource()]);
+    // What a login leaves behind.
+    let kept = home.path("state").join("hostler").join("credentials").join("copilot");
+    std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    std::fs::write(&kept, FIRST).unwrap();
+    until_asked_for(&mut peer, 0).await;
+    let mut logout = home.hostler(&["agents", "logout", "copilot"]);
+    logout.env("HOSTLER_CREDENTIAL_STORE", "file");
+    let output = finish(logout).await;
+    assert!(output.status.success() && !kept.exists(), "{}", text(&output.stderr));
+    until_asked_for(&mut peer, 1).await;
+    host.stop().await;
+}

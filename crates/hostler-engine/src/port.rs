@@ -63,6 +63,9 @@ pub enum SignInError {
     /// Nothing here needs it.
     #[error("{0}")]
     Unknown(String),
+    /// That is no token.
+    #[error("{0}")]
+    Unfit(String),
     /// The token is not good.
     #[error("{0}")]
     Refused(String),

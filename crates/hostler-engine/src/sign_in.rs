@@ -121,7 +121,7 @@ impl Engine {
             None => gateway.sign_out(turn, resource),
         };
         done.map_err(|error| match error {
-            SignInError::Unknown(sentence) => EngineError::Invalid(sentence),
+            SignInError::Unknown(sentence) | SignInError::Unfit(sentence) => EngineError::Invalid(sentence),
             SignInError::Refused(sentence) => {
                 let protected = gateway.protected().into_iter();
                 let meant = protected.filter(|protected| protected.resource == resource);

@@ -46,6 +46,9 @@ pub enum SignInError {
     /// No upstream needs it.
     #[error("no upstream of this host takes a sign-in to {0:?}")]
     Unknown(String),
+    /// No upstream has to be asked about this.
+    #[error("{0}")]
+    Unfit(String),
     /// The upstream does not take the token.
     #[error("{0}")]
     Refused(String),

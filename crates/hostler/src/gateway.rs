@@ -116,6 +116,7 @@ fn not_signed_in(error: SignInError) -> hostler_engine::SignInError {
     let sentence = error.to_string();
     match error {
         SignInError::Unknown(_) => hostler_engine::SignInError::Unknown(sentence),
+        SignInError::Unfit(_) => hostler_engine::SignInError::Unfit(sentence),
         SignInError::Refused(_) => hostler_engine::SignInError::Refused(sentence),
     }
 }

@@ -163,6 +163,7 @@ async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
         (json!({"resource": github.resource(), "token": 5}), -32602),
         (json!({"resource": github.resource(), "token": FIRST, "expiresIn": 0}), -32602),
         (json!({"resource": github.resource(), "token": FIRST, "expiresIn": -7}), -32602),
+        (json!({"resource": github.resource(), "token": "e"}), -32602),
         (json!({"resource": github.resource(), "token": WRONG}), -32007),
         (json!({"resource": github.resource(), "token": "two\nlines"}), -32007),
     ] {

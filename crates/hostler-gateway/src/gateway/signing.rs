@@ -16,6 +16,8 @@ use crate::upstreams::Offer;
 
 /// More is no token.
 const MAX_TOKEN: usize = 16 * 1024;
+/// Less is none either, and could not be taken out of texts that quote it.
+const MIN_TOKEN: usize = 8;
 
 impl Gateway {
     /// What clients can sign in to, each once, and whether that is needed.
@@ -64,6 +66,9 @@ impl Gateway {
         lasts: Option<Duration>,
     ) -> Result<(), SignInError> {
         let takers = self.takers(resource)?;
+        if token.expose_secret().len() < MIN_TOKEN {
+            return Err(SignInError::Unfit("the token is no token: it is too short".to_owned()));
+        }
         if token.expose_secret().len() > MAX_TOKEN || !token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic())
         {
             return Err(SignInError::Refused("the token is no token: it is too long, or holds other signs".to_owned()));

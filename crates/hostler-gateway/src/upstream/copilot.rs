@@ -262,6 +262,7 @@ impl Upstream for CopilotUpstream {
 
     fn check(&self, token: SecretString) -> BoxFuture<'_, Result<(), UpstreamError>> {
         async move {
+            let _trying = self.accesses.trying(&token);
             let access = self.accesses.try_token(&token).await?;
             // Where the token itself is the key, it may be that nobody has looked at it yet.
             if access.is_direct() {

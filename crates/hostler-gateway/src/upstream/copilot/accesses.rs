@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::super::redact;
@@ -28,6 +28,8 @@ const ATTEMPT_TIME: Duration = Duration::from_secs(30);
 const RENEWAL_PAUSE: Duration = Duration::from_secs(30);
 /// So many secrets are remembered for redaction; an error may quote one that is not in use any more.
 const REMEMBERED: usize = 16;
+/// What is shorter may be part of any word, and is no secret of anybody's.
+const SHORTEST: usize = 8;
 
 /// Gives out accesses.
 pub(super) struct Accesses {
@@ -45,6 +47,8 @@ struct State {
     attempts: u64,
     no_renewal_before: Option<SystemTime>,
     secrets: VecDeque<SecretString>,
+    /// Tokens that are tried just now. They are not remembered: whoever tries many must not make us forget the others.
+    tried: Vec<SecretString>,
 }
 
 type Outcome = Result<Arc<Access>, AccessError>;
@@ -93,20 +97,24 @@ impl Accesses {
         }
     }
 
+    /// A token is about to be tried: as long as the value lives, it is taken out of texts.
+    pub(super) fn trying<'a>(&'a self, github_token: &'a SecretString) -> Trying<'a> {
+        self.lock().tried.push(github_token.clone());
+        Trying { accesses: self, github_token }
+    }
+
     /// Tries a token that is not in use yet. What it gives serves the first call, if the token comes into use.
     pub(super) async fn try_token(&self, github_token: &SecretString) -> Outcome {
         let number = {
             let mut state = self.settled();
-            state.remember(github_token);
             state.attempts += 1;
             state.attempts
         };
         let access = self.github.access(number, github_token, &*self.clock);
         let access = Arc::new(tokio::time::timeout(ATTEMPT_TIME, access).await.unwrap_or(Err(AccessError::TimedOut))?);
         let mut state = self.settled();
-        state.remember(&access.key);
         if state.access.as_ref().is_none_or(|current| same(&current.github_token, github_token)) {
-            state.access = Some(Arc::clone(&access));
+            state.replace(Some(Arc::clone(&access)));
         }
         Ok(access)
     }
@@ -119,7 +127,7 @@ impl Accesses {
     pub(super) fn refused(&self, access: &Access) {
         let mut state = self.settled();
         if state.access.as_ref().is_some_and(|current| current.number == access.number) {
-            state.access = None;
+            state.replace(None);
         }
     }
 
@@ -138,10 +146,9 @@ impl Accesses {
         }
     }
 
-    /// Takes every secret of late out of a text.
+    /// Takes every secret in use and of late out of a text.
     pub(super) fn redact(&self, text: Bytes) -> Bytes {
-        let secrets: Vec<SecretString> = self.lock().secrets.iter().cloned().collect();
-        secrets.iter().fold(text, redact)
+        self.lock().known().iter().fold(text, redact)
     }
 
     fn find(&self, github_token: &SecretString) -> Found {
@@ -200,9 +207,8 @@ impl Accesses {
                 if !access.is_direct() {
                     self.credential.accepted(&github_token);
                 }
-                state.remember(&access.key);
                 state.no_renewal_before = None;
-                state.access = Some(access);
+                state.replace(Some(access));
             }
             Err(error) => {
                 // What there was before is as good as it was.
@@ -227,7 +233,39 @@ impl fmt::Debug for Accesses {
     }
 }
 
+/// A token that is tried.
+pub(super) struct Trying<'a> {
+    accesses: &'a Accesses,
+    github_token: &'a SecretString,
+}
+
+impl Drop for Trying<'_> {
+    fn drop(&mut self) {
+        let mut state = self.accesses.lock();
+        // The same token may be tried by several at once.
+        if let Some(place) = state.tried.iter().position(|tried| same(tried, self.github_token)) {
+            state.tried.swap_remove(place);
+        }
+    }
+}
+
 impl State {
+    /// Another access is in use from now on; an error may still quote the one before.
+    fn replace(&mut self, access: Option<Arc<Access>>) {
+        if let Some(before) = std::mem::replace(&mut self.access, access) {
+            self.remember(&before.github_token);
+            self.remember(&before.key);
+        }
+    }
+
+    /// Everything that must not be quoted.
+    fn known(&self) -> Vec<SecretString> {
+        let in_use = self.access.iter().flat_map(|access| [&access.github_token, &access.key]);
+        let asked_with = self.attempt.iter().map(|attempt| &attempt.github_token);
+        let all = in_use.chain(asked_with).chain(&self.tried).chain(&self.secrets);
+        all.filter(|secret| secret.expose_secret().len() >= SHORTEST).cloned().collect()
+    }
+
     /// What was remembered or used last is forgotten last: the GitHub token outlives many keys.
     fn remember(&mut self, secret: &SecretString) {
         self.secrets.retain(|known| !same(known, secret));
@@ -240,8 +278,6 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use secrecy::ExposeSecret;
-
     use super::*;
 
     #[test]
@@ -251,8 +287,20 @@ mod tests {
             state.remember(&"the GitHub token".into());
             state.remember(&format!("key {number}").into());
         }
-        let known: Vec<&str> = state.secrets.iter().map(ExposeSecret::expose_secret).collect();
+        let known: Vec<&str> = state.secrets.iter().map(|secret| secret.expose_secret()).collect();
         assert_eq!(known.len(), REMEMBERED);
         assert!(known.contains(&"the GitHub token") && known.contains(&"key 99") && !known.contains(&"key 9"));
+    }
+
+    #[test]
+    fn what_is_tried_is_known_meanwhile_and_what_is_short_never() {
+        let mut state = State { tried: vec!["a token to try".into(), "e".into()], ..State::default() };
+        state.remember(&"in use for long".into());
+        let known = |state: &State| -> Vec<String> {
+            state.known().iter().map(|secret| secret.expose_secret().to_owned()).collect()
+        };
+        assert_eq!(known(&state), ["a token to try", "in use for long"]);
+        state.tried.clear();
+        assert_eq!(known(&state), ["in use for long"]);
     }
 }

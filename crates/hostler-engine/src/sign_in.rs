@@ -22,9 +22,11 @@ use crate::{EngineError, uri};
 pub(crate) struct Told(Mutex<HashMap<String, Option<SignInNeed>>>);
 
 impl Told {
-    /// Takes note of what is needed now; gives back what has come to an end since.
-    fn ended(&self, protected: Vec<Protected>) -> Vec<Protected> {
+    /// Takes note of what is needed now; gives back what has come to an end since. It is asked for here, so that of two
+    /// who come at once the later one has the later answer.
+    fn ended(&self, protected: impl FnOnce() -> Vec<Protected>) -> Vec<Protected> {
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let protected = protected();
         told.retain(|resource, _| protected.iter().any(|known| known.resource == *resource));
         let newly_over = |known: &Protected| {
             let before = told.insert(known.resource.clone(), known.needed);
@@ -83,7 +85,7 @@ impl Host {
 
     /// Tells clients what is needed now, and what has come to an end.
     pub(crate) async fn sign_ins_changed(&self) {
-        let ended = self.signed_in.ended(self.gateway.protected());
+        let ended = self.signed_in.ended(|| self.gateway.protected());
         self.models_changed().await;
         for protected in ended {
             let hub = Arc::clone(&self.hub);
@@ -164,9 +166,9 @@ mod tests {
             (Some(SignInNeed::Over), 1),
             (Some(SignInNeed::First), 0),
         ] {
-            assert_eq!(told.ended(state(needed)).len(), ended, "{needed:?}");
+            assert_eq!(told.ended(|| state(needed)).len(), ended, "{needed:?}");
         }
-        assert!(told.ended(Vec::new()).is_empty());
+        assert!(told.ended(Vec::new).is_empty());
         assert!(told.0.lock().unwrap().is_empty(), "what is not configured any more is forgotten");
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
         _ => return Err(RpcError::params("the parameters are not an object")),
     };
     object.entry("channel").or_insert_with(|| ROOT_RESOURCE_URI.into());
-    round(&mut object, &["cols", "rows"]);
+    round(&mut object, &["cols", "rows", "expiresIn"]);
     serde_json::from_value(Value::Object(object))
         .map_err(|error| RpcError::params(format!("wrong parameters: {error}")))
 }

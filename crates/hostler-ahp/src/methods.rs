@@ -71,7 +71,13 @@ pub(crate) struct SignIn {
 }
 
 impl SignIn {
-    fn read(params: Value) -> Result<Self, RpcError> {
+    fn read(mut params: Value) -> Result<Self, RpcError> {
+        // Whoever signs out says nothing about the time, whatever the client fills in.
+        if let Value::Object(object) = &mut params
+            && object.get("token").and_then(Value::as_str) == Some("")
+        {
+            object.remove("expiresIn");
+        }
         let AuthenticateParams { resource, token, expires_in, .. } = decode::params(params)?;
         let seconds = expires_in.map(|seconds| u64::try_from(seconds).unwrap_or_default());
         if seconds == Some(0) {

@@ -172,12 +172,13 @@ async fn without_a_sign_in_nothing_is_created_and_the_error_says_to_what() {
         assert!(!error.to_string().contains("gho-planted"), "{error}");
         assert_eq!(error["data"]["resources"].is_array(), code == -32007, "{error}");
     }
-    let params = json!({"resource": github.resource(), "token": FIRST, "scopes": ["read:user"], "expiresIn": 3600});
+    let params = json!({"resource": github.resource(), "token": FIRST, "scopes": ["read:user"], "expiresIn": 3599.5});
     assert_eq!(raw.call("authenticate", params).await, Ok(json!({})));
     assert_eq!(raw.call("createSession", session).await, Ok(Value::Null));
 
     // The command line needs a sign-in like everybody else, and says so.
-    raw.call("authenticate", json!({"resource": github.resource(), "token": ""})).await.unwrap();
+    let nobody = json!({"resource": github.resource(), "token": "", "expiresIn": 0});
+    raw.call("authenticate", nobody).await.unwrap();
     let output = finish(home.hostler(&["run", "hi"])).await;
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");

@@ -62,6 +62,8 @@ impl Logs {
     }
 }
 
+/// In small letters only: a channel is known by its text, and one level must not be several channels.
 fn level(channel: &str) -> Option<Level> {
-    Level::named(channel.strip_prefix(CHANNELS)?)
+    let name = channel.strip_prefix(CHANNELS)?;
+    Level::named(name).filter(|_| !name.contains(|letter: char| letter.is_ascii_uppercase()))
 }

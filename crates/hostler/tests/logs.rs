@@ -118,16 +118,17 @@ async fn a_client_hears_the_log_from_the_level_that_it_wants_until_it_has_enough
 async fn whoever_comes_back_hears_the_log_again_and_others_never_did() {
     let home = Home::new();
     let host = home.serve_fake(&[]).await;
-    let (raw, hello) = client(&host, "returning", &[ROOT, "ahp-otlp://logs/WARN"]).await;
+    let (raw, hello) = client(&host, "returning", &[ROOT, "ahp-otlp://logs/warn"]).await;
     let (mut other, _) = client(&host, "other", &[ROOT]).await;
     drop(raw);
     let mut raw = Raw::connect(&host.url()).await;
-    let channels = json!([ROOT, "ahp-otlp://logs/WARN", "ahp-otlp://logs/loud"]);
+    let channels = json!([ROOT, "ahp-otlp://logs/WARN", "ahp-otlp://logs/warn", "ahp-otlp://logs/loud"]);
     let back = json!({"clientId": "returning", "lastSeenServerSeq": hello["serverSeq"], "subscriptions": channels});
     let back = raw.call("reconnect", back).await.unwrap();
     assert_eq!(back["missing"], json!([]), "{back}");
     provoke(&mut other, "warn").await;
-    until_said(&mut raw, "ahp-otlp://logs/WARN", DROPPED).await;
+    let heard = until_said(&mut raw, "ahp-otlp://logs/warn", DROPPED).await;
+    assert!(heard.iter().all(|message| message["params"]["channel"] != "ahp-otlp://logs/WARN"), "{heard:#?}");
     let heard = until_answered(&mut other, "ping", json!({})).await;
     assert!(heard.iter().all(|message| message["method"] != "otlp/exportLogs"), "{heard:#?}");
     host.stop().await;

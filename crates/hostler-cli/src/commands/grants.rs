@@ -1,5 +1,7 @@
 //! `hostler grants`: what clients were granted beyond the directories of the sessions, for people and scripts.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Io;
@@ -79,9 +81,11 @@ fn told(grant: &Grant) -> String {
 
 /// The one grant that is meant: by its id, by the beginning of one, or by what it is about.
 fn named<'a>(grants: &'a [Grant], name: &str) -> Result<&'a Grant, Failure> {
-    let url = url::Url::from_file_path(name).map(String::from).unwrap_or_default();
-    let is_meant =
-        |grant: &&Grant| (!name.is_empty() && grant.id.starts_with(name)) || grant.uri == name || grant.uri == url;
+    let url = file_url(name).unwrap_or_default();
+    let is_meant = |grant: &&Grant| {
+        let uri = bare(&grant.uri);
+        !name.is_empty() && (grant.id.starts_with(name) || uri == bare(name) || uri == bare(&url))
+    };
     let mut meant = grants.iter().filter(is_meant);
     let name = one_line(name);
     match (meant.next(), meant.next()) {
@@ -95,6 +99,17 @@ fn named<'a>(grants: &'a [Grant], name: &str) -> Result<&'a Grant, Failure> {
     }
 }
 
+/// The URL of a path, as a person types it: from here, and with a slash at its end or without.
+fn file_url(path: &str) -> Option<String> {
+    let path: PathBuf = std::path::absolute(path).ok()?.components().collect();
+    url::Url::from_file_path(path).ok().map(String::from)
+}
+
+/// The slash at the end says nothing about what is meant.
+fn bare(uri: &str) -> &str {
+    uri.strip_suffix('/').unwrap_or(uri)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,13 +121,19 @@ mod tests {
 
     #[test]
     fn a_grant_is_found_by_what_is_unique_about_it() {
-        let grants = [grant("abc1", "file:///a"), grant("abd2", "file:///with%20space")];
+        let here = file_url("here").unwrap();
+        let grants = [grant("abc1", "file:///a"), grant("abd2", "file:///with%20space"), grant("eee3", &here)];
         for (name, expected) in [
             ("abc1", Ok("abc1")),
             ("abd", Ok("abd2")),
             ("file:///a", Ok("abc1")),
             ("/a", Ok("abc1")),
             ("/with space", Ok("abd2")),
+            ("/with space/", Ok("abd2")),
+            ("/a/.", Ok("abc1")),
+            ("file:///a/", Ok("abc1")),
+            ("here", Ok("eee3")),
+            ("./here/", Ok("eee3")),
             ("ab", Err(Exit::Usage)),
             ("x", Err(Exit::Failed)),
             ("", Err(Exit::Failed)),

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Driver, DropError, Images, InstallError, Installer, OpenError, OpenErrorKind, OpenSpec, Opened, ProgressSink,
-    Prompt, ProviderInfo, ResumeToken, StderrTail,
+    Archive, Driver, DropError, Images, InstallError, Installer, OpenError, OpenErrorKind, OpenSpec, Opened,
+    ProgressSink, Prompt, ProviderInfo, ResumeToken, StderrTail,
 };
 
 use crate::{ClaudeConfig, ClaudeDriver, Executable};
@@ -82,6 +82,10 @@ impl Driver for OnDemandDriver {
 
     fn drop_images(&self, token: &ResumeToken, which: Images) -> BoxFuture<'static, Result<usize, DropError>> {
         self.0.driver().drop_images(token, which)
+    }
+
+    fn archive(&self) -> Option<Arc<dyn Archive>> {
+        self.0.driver().archive()
     }
 
     fn prepare(&self, progress: ProgressSink) -> Option<BoxFuture<'static, Result<(), InstallError>>> {

@@ -2,14 +2,18 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_cli::TerminalOptions;
 use hostler_engine::{CommandEnd, MAX_TERMINALS, SCROLLBACK, Shell, ShellSpec, Shells, TerminalSize, TerminalsConfig};
-use hostler_process::{CloseMode, Environment, Size, SpawnError, SpawnSpec, SupervisorCommand, TerminalProcess};
+use hostler_process::{
+    CloseMode, Environment, ProcessHandle, Pty, Size, SpawnError, SpawnSpec, SupervisorCommand, TerminalProcess,
+};
 use hostler_terminal::{Integration, Launch};
+use tokio::time::Instant;
 
 use crate::commands::{end_of, users_shell};
 
@@ -18,6 +22,9 @@ const SCRIPTS: &str = "shell-integration";
 
 /// What other programs say about terminals of theirs, which are not ours.
 const OTHERS: [&str; 4] = ["VSCODE_", "ELECTRON_", "TERM_PROGRAM", "CLAUDECODE"];
+
+/// How long what a shell has left behind may take to end. Some of it may be beyond our reach: another user's process, say.
+const REST: Duration = Duration::from_secs(5);
 
 /// What terminals are made of; nothing if they are switched off.
 pub(crate) fn config(
@@ -95,39 +102,76 @@ impl Shells for Supervised {
                 }
                 error => error.to_string(),
             })?;
-            Ok(Arc::new(Running(process)) as Arc<dyn Shell>)
+            Ok(Arc::new(Running::new(process)) as Arc<dyn Shell>)
         }
         .boxed()
     }
 }
 
-struct Running(TerminalProcess);
+struct Running {
+    /// Gone when it is being ended: then the system hangs up.
+    pty: Mutex<Option<Arc<Pty>>>,
+    handle: ProcessHandle,
+    /// When its own end was noticed.
+    exited: OnceLock<Instant>,
+}
+
+impl Running {
+    fn new(process: TerminalProcess) -> Self {
+        Self { pty: Mutex::new(Some(Arc::new(process.pty))), handle: process.handle, exited: OnceLock::new() }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<Arc<Pty>>> {
+        self.pty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pty(&self) -> Option<Arc<Pty>> {
+        self.slot().clone()
+    }
+}
 
 impl Shell for Running {
     fn read<'a>(&'a self, buffer: &'a mut [u8]) -> BoxFuture<'a, usize> {
-        async { self.0.pty.read(buffer).await.unwrap_or(0) }.boxed()
+        async {
+            match self.pty() {
+                Some(pty) => pty.read(buffer).await.unwrap_or(0),
+                None => 0,
+            }
+        }
+        .boxed()
     }
 
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, usize> {
-        async { self.0.pty.write(bytes).await.unwrap_or(0) }.boxed()
+        async {
+            match self.pty() {
+                Some(pty) => pty.write(bytes).await.unwrap_or(0),
+                None => 0,
+            }
+        }
+        .boxed()
     }
 
     fn resize(&self, size: TerminalSize) {
-        if let Err(error) = self.0.pty.resize(Size { cols: size.cols, rows: size.rows }) {
+        let Some(pty) = self.pty() else { return };
+        if let Err(error) = pty.resize(Size { cols: size.cols, rows: size.rows }) {
             tracing::debug!(%error, "a terminal did not take its size");
         }
     }
 
     fn ended(&self) -> BoxFuture<'_, CommandEnd> {
         async {
-            let exit = self.0.handle.exited().await;
-            self.0.handle.tree_empty().await;
+            let exit = self.handle.exited().await;
+            let since = *self.exited.get_or_init(Instant::now);
+            if tokio::time::timeout_at(since + REST, self.handle.tree_empty()).await.is_err() {
+                tracing::warn!("something that a shell has started goes on after its end");
+            }
             end_of(exit)
         }
         .boxed()
     }
 
     fn end(&self) -> BoxFuture<'_, ()> {
-        self.0.handle.close(CloseMode::Now).boxed()
+        self.slot().take();
+        self.handle.close(CloseMode::Now).boxed()
     }
 }

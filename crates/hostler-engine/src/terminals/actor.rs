@@ -39,6 +39,9 @@ const MAX_TYPED: usize = 256 * 1024;
 /// How many wishes may wait.
 const MAX_INPUTS: usize = 256;
 
+/// How long the end of a shell is waited for. What it has started may be beyond our reach: another user's process, say.
+const END: Duration = Duration::from_secs(5);
+
 /// The longest title.
 pub(super) const MAX_TITLE: usize = 1000;
 
@@ -136,12 +139,7 @@ impl Actor {
                     let _ = reply.send(result);
                 }
                 Event::Ended(end) => self.ended(end, &mut flow).await,
-                Event::Input(Input::Dispose(reply)) => {
-                    self.end_shell().await;
-                    self.host.forget_terminal(&self.uri).await;
-                    let _ = reply.send(());
-                    return;
-                }
+                Event::Input(Input::Dispose(reply)) => return self.leave(Some(reply)).await,
                 Event::Stop => return self.end_shell().await,
             }
         }
@@ -326,9 +324,24 @@ impl Actor {
         flow.buffer = Vec::new();
     }
 
+    /// Its name and its place are free at once. The shell is ended by a task of its own, and whoever asked is answered when
+    /// nothing of it is left, or when that has been waited for long enough.
+    async fn leave(mut self, reply: Option<oneshot::Sender<()>>) {
+        self.host.forget_terminal(&self.uri).await;
+        let tasks = self.host.tasks.clone();
+        tasks.spawn(async move {
+            self.end_shell().await;
+            if let Some(reply) = reply {
+                let _ = reply.send(());
+            }
+        });
+    }
+
     async fn end_shell(&mut self) {
-        if let Some(shell) = self.shell.take() {
-            shell.end().await;
+        if let Some(shell) = self.shell.take()
+            && self.host.clock.timeout(END, shell.end()).await.is_none()
+        {
+            tracing::warn!(terminal = %self.uri, "something that a shell has started did not end in time");
         }
     }
 }

@@ -49,9 +49,11 @@ pub trait Shell: Send + Sync {
     /// Makes the terminal larger or smaller.
     fn resize(&self, size: TerminalSize);
 
-    /// Waits until the shell has ended, and nothing is left that it has started. May be dropped and asked again.
+    /// Waits until the shell has ended, and nothing is left that it has started, unless that takes too long. May be dropped
+    /// and asked again.
     fn ended(&self) -> BoxFuture<'_, CommandEnd>;
 
-    /// Ends it, with everything that it has started; returns when nothing is left.
+    /// Ends it, with everything that it has started; returns when nothing is left, which may be never. Nothing can be read
+    /// or written any more.
     fn end(&self) -> BoxFuture<'_, ()>;
 }

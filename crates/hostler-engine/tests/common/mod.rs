@@ -17,7 +17,8 @@ use hostler_driver::{DriverEvent, Endpoint, ResumeToken};
 use hostler_engine::{
     ABSENCE, AttachmentLimits, BackgroundOnStop, ChannelState, Clock, Contents, CreateSession, Delivery, Dispatch,
     Engine, EngineConfig, FleetConfig, Lease, ModelGateway, ModelInfo, NoticeKind, OlderTurns, PermissionConfig,
-    Published, ROOT, Reconnected, Retention, StoreOptions, Subscriber, SystemClock, default_chat_uri,
+    Published, ROOT, Reconnected, Retention, Shells, StoreOptions, Subscriber, SystemClock, TerminalsConfig,
+    default_chat_uri,
 };
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
@@ -55,6 +56,8 @@ pub struct Options {
     pub session_defaults: JsonObject,
     /// The fewest, so that every test meets turns that are not in memory.
     pub turns_in_memory: usize,
+    /// What starts shells in terminals; without it there are no terminals.
+    pub shells: Option<Arc<dyn Shells>>,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             background_on_stop: BackgroundOnStop::default(),
             session_defaults: JsonObject::new(),
             turns_in_memory: 1,
+            shells: None,
         }
     }
 }
@@ -220,7 +224,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         attachments: options.attachments,
         commands: Arc::new(commands::PlainCommands),
         shell: true,
-        terminals: None,
+        terminals: options.shells.map(|shells| TerminalsConfig { shells, max: 8, scrollback: 1 << 20 }),
         session_defaults: options.session_defaults,
     };
     (Engine::start(config).await.unwrap(), starts)

@@ -1,0 +1,53 @@
+//! Terminals whose shells are in the test's hands.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+#[path = "terminals/puppet.rs"]
+mod puppet;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::state::{TerminalClaim, TerminalClientClaim};
+use common::{Options, Rig};
+use hostler_engine::{CreateTerminal, Engine, EngineError, Subscriber};
+use hostler_testkit::clock::ManualClock;
+use puppet::{Puppet, Puppets};
+
+const T: &str = "ahp-terminal:/one";
+
+fn mine() -> TerminalClaim {
+    TerminalClaim::Client(TerminalClientClaim { client_id: "me".into() })
+}
+
+fn terminal(claim: TerminalClaim) -> CreateTerminal {
+    CreateTerminal { uri: T.into(), claim, name: None, directory: None, cols: None, rows: None }
+}
+
+async fn is_gone(engine: &Engine) -> bool {
+    let (subscriber, _deliveries) = Subscriber::new(10);
+    matches!(engine.subscribe(T, &subscriber, 1).await, Err(EngineError::ChannelNotFound(_)))
+}
+
+#[tokio::test]
+async fn a_terminal_is_disposed_of_even_if_something_of_it_never_ends() {
+    let (clock, mut puppets) = (ManualClock::new(), Puppets::new());
+    let options =
+        Options { clock: Arc::new(clock.clone()), shells: Some(puppets.shells.clone()), ..Options::default() };
+    let rig = Rig::start_with(options).await;
+    rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
+    let mut stubborn: Puppet = puppets.next().await;
+    let engine = rig.engine.clone();
+    let disposing = tokio::spawn(async move { engine.dispose_terminal(T).await });
+    stubborn.ending().await;
+    // Its name is free, and nobody who asks for it has to wait.
+    assert!(is_gone(&rig.engine).await && !disposing.is_finished());
+    rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
+    puppets.next().await.end();
+    while !disposing.is_finished() {
+        clock.advance(Duration::from_secs(1));
+        tokio::task::yield_now().await;
+    }
+    disposing.await.unwrap().unwrap();
+    rig.engine.shutdown().await;
+}

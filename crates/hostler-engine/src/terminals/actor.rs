@@ -33,6 +33,10 @@ const LIST: Duration = Duration::from_millis(500);
 /// floods waits for its terminal, as it would for a slow one.
 const READ: usize = 64 * 1024;
 
+/// How much is read after a shell's end, at most, and how long that may take to come. The system holds far less than that.
+const MAX_REST: usize = 1024 * 1024;
+const SILENCE: Duration = Duration::from_millis(100);
+
 /// How much may be typed that the shell has not read yet.
 const MAX_TYPED: usize = 256 * 1024;
 
@@ -299,16 +303,25 @@ impl Actor {
         }
     }
 
-    /// The shell has ended, and nothing is left that could write: the rest is read, and then the end is told.
+    /// The shell has ended, and nothing of it is left that could write: the rest is read, and then the end is told.
     async fn ended(&mut self, end: CommandEnd, flow: &mut Flow) {
         if let Some(shell) = self.shell.take() {
-            while flow.readable {
-                let length = shell.read(&mut flow.buffer).await;
+            let mut rest = 0;
+            while flow.readable && rest < MAX_REST {
+                let length = tokio::select! {
+                    biased;
+                    () = self.host.stop.cancelled() => 0,
+                    length = shell.read(&mut flow.buffer) => length,
+                    // Somebody else may have the terminal open, and then it does not end.
+                    () = tokio::time::sleep(SILENCE) => 0,
+                };
                 flow.readable = length > 0;
+                rest += length;
                 let pieces = self.stream.push(flow.buffer.get(..length).unwrap_or_default());
                 self.hear(pieces, flow);
                 self.tell(flow).await;
             }
+            flow.readable = false;
         }
         flow.typed.clear();
         let pieces = self.stream.finish();

@@ -1,5 +1,7 @@
 //! How terminals end: nothing of them is left, whoever ends them.
 
+use std::os::unix::fs::OpenOptionsExt as _;
+
 use hostler_testkit::processes;
 use nix::sys::signal::Signal;
 
@@ -55,6 +57,28 @@ async fn a_shell_that_is_killed_has_no_exit_code() {
     me.until(|me| me.exited(T).is_some()).await;
     assert_eq!(me.exited(T), Some(None));
     assert!(me.screen(T).contains("\nlast words\r\n"));
+    host.stop().await;
+}
+
+#[tokio::test]
+async fn an_end_is_told_even_if_a_stranger_has_the_terminal_open() {
+    let home = Home::new();
+    let host = plain(&home).await;
+    let mut me = Client::new(&host, "me").await;
+    me.open(T, &home.work()).await;
+    me.type_in(T, "echo \"<$(tty)>\"\n").await;
+    me.shows(T, "</dev/").await;
+    me.until(|me| me.screen(T).contains(">\r\n")).await;
+    let screen = me.screen(T);
+    let name = screen.split_once("</dev/").and_then(|(_, rest)| rest.split_once('>')).unwrap().0;
+    let device = std::path::Path::new("/dev").join(name);
+    let noctty = nix::fcntl::OFlag::O_NOCTTY.bits();
+    let stranger = std::fs::OpenOptions::new().write(true).custom_flags(noctty).open(device).unwrap();
+    me.type_in(T, "echo last words; exit 3\n").await;
+    me.until(|me| me.exited(T).is_some()).await;
+    assert_eq!(me.exited(T), Some(Some(3)));
+    assert!(me.screen(T).contains("\nlast words\r\n"));
+    drop(stranger);
     host.stop().await;
 }
 

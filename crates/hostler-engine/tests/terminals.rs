@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ahp_types::state::{TerminalClaim, TerminalClientClaim};
 use common::{Options, Rig};
-use hostler_engine::{CreateTerminal, Engine, EngineError, Subscriber};
+use hostler_engine::{CreateTerminal, Delivery, Engine, EngineError, Subscriber};
 use hostler_testkit::clock::ManualClock;
 use puppet::{Puppet, Puppets};
 
@@ -49,5 +49,32 @@ async fn a_terminal_is_disposed_of_even_if_something_of_it_never_ends() {
         tokio::task::yield_now().await;
     }
     disposing.await.unwrap().unwrap();
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn marks_that_say_nothing_do_not_stop_a_terminal() {
+    let mut puppets = Puppets::new();
+    let rig = Rig::start_with(Options { shells: Some(puppets.shells.clone()), ..Options::default() }).await;
+    rig.engine.create_terminal("me", terminal(mine())).await.unwrap();
+    let puppet = puppets.next().await;
+    let (subscriber, mut deliveries) = Subscriber::new(100);
+    rig.engine.subscribe(T, &subscriber, 1).await.unwrap();
+    // An end of a command that never began, as often as can be read before something has to be told. What comes first is told
+    // at once, so that this comes while the rest is gathered.
+    let mark = format!("\x1b]633;D;{};0\x07", puppet.nonce.expose()).into_bytes();
+    let most: Vec<u8> = mark.iter().copied().cycle().take(64 * 1024).collect();
+    puppet.say(&[&mark[..], b"first"].concat());
+    puppet.say(&most);
+    puppet.say(b"\x07last");
+    loop {
+        let heard = tokio::time::timeout(Duration::from_secs(30), deliveries.recv()).await.expect("it goes on");
+        if let Some(Delivery::Envelope(item)) = heard
+            && item.action_json.contains("last")
+        {
+            break;
+        }
+    }
+    puppet.end();
     rig.engine.shutdown().await;
 }

@@ -174,7 +174,8 @@ impl Actor {
             () = self.host.stop.cancelled() => Event::Stop,
             input = inputs.recv() => input.map_or(Event::Stop, Event::Input),
             length = write => Event::Written(length),
-            () = tokio::time::sleep_until(*due), if !waiting.is_empty() => Event::Due,
+            // What was heard may be marks alone that say nothing; reading has to go on after them, too.
+            () = tokio::time::sleep_until(*due), if !waiting.is_empty() || *heard >= READ => Event::Due,
             () = tokio::time::sleep_until(*list_due), if *unlisted => Event::ListDue,
             length = read => Event::Read(length),
             end = ended => Event::Ended(end),

@@ -8,9 +8,9 @@ mod puppet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahp_types::state::{TerminalClaim, TerminalClientClaim};
-use common::{Options, Rig};
-use hostler_engine::{CreateTerminal, Delivery, Engine, EngineError, Subscriber};
+use ahp_types::state::{TerminalClaim, TerminalClientClaim, TerminalSessionClaim};
+use common::{Options, Rig, SESSION};
+use hostler_engine::{CreateTerminal, Delivery, Engine, EngineError, Subscriber, default_chat_uri};
 use hostler_testkit::clock::ManualClock;
 use puppet::{Puppet, Puppets};
 
@@ -18,6 +18,11 @@ const T: &str = "ahp-terminal:/one";
 
 fn mine() -> TerminalClaim {
     TerminalClaim::Client(TerminalClientClaim { client_id: "me".into() })
+}
+
+fn of_session() -> TerminalClaim {
+    let (session, chat) = (SESSION.into(), default_chat_uri(SESSION));
+    TerminalClaim::Session(TerminalSessionClaim { session, chat, turn_id: None, tool_call_id: None })
 }
 
 fn terminal(claim: TerminalClaim) -> CreateTerminal {
@@ -76,5 +81,22 @@ async fn marks_that_say_nothing_do_not_stop_a_terminal() {
         }
     }
     puppet.end();
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_terminal_does_not_outlive_a_session_that_goes_while_its_shell_starts() {
+    let mut puppets = Puppets::that_wait();
+    let rig = Rig::start_with(Options { shells: Some(puppets.shells.clone()), ..Options::default() }).await;
+    rig.create(SESSION);
+    let (engine, wish) = (rig.engine.clone(), terminal(of_session()));
+    let creating = tokio::spawn(async move { engine.create_terminal("me", wish).await });
+    let puppet = puppets.next().await;
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    puppet.end();
+    puppet.starts.add_permits(1);
+    let refused = creating.await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains(SESSION), "{refused}");
+    assert!(is_gone(&rig.engine).await);
     rig.engine.shutdown().await;
 }

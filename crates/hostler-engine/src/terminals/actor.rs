@@ -135,7 +135,13 @@ impl Actor {
                 Event::Written(length) => flow.typed.advance(length.min(flow.typed.len())),
                 Event::Due => self.tell(&mut flow).await,
                 Event::ListDue => self.list(&mut flow).await,
-                Event::Input(Input::Dispatch(dispatch)) => self.dispatch(*dispatch, &mut flow).await,
+                Event::Input(Input::Dispatch(dispatch)) => {
+                    self.dispatch(*dispatch, &mut flow).await;
+                    // It may have been passed on to a session that has gone meanwhile.
+                    if self.host.lost(&self.screen.state.claim).is_some() {
+                        return self.leave(None).await;
+                    }
+                }
                 Event::Input(Input::Subscribe(subscriber, token, reply)) => {
                     self.tell(&mut flow).await;
                     let state = ChannelState::Terminal(Arc::clone(&self.screen.state));

@@ -200,6 +200,7 @@ impl Engine {
             shell.end().await;
             return Err(EngineError::Stopping.into());
         }
+        let claim = wish.claim;
         let state = TerminalState {
             title: name.clone().unwrap_or_else(|| config.shells.title()),
             cwd,
@@ -207,7 +208,7 @@ impl Engine {
             rows: Some(size.rows.into()),
             content: Vec::new(),
             lifecycle: TerminalLifecycleState::Running(TerminalRunningLifecycleState {}),
-            claim: wish.claim,
+            claim: claim.clone(),
             supports_command_detection: None,
             is_pty: Some(true),
         };
@@ -225,6 +226,12 @@ impl Engine {
         self.host.terminals.begin(&terminal, Live { inputs, info });
         actor.spawn(wanted);
         place.begun = true;
+        // Its session may have gone while the shell was started, and then it did not take the terminal along.
+        if let Some(session) = self.host.lost(&claim) {
+            let reason = format!("there is no session {session} any more");
+            let _ = self.dispose_terminal(&terminal).await;
+            return Err(TerminalError::Invalid(reason));
+        }
         self.host.tell_terminals().await;
         Ok(())
     }
@@ -310,6 +317,15 @@ impl Host {
         let Some(inputs) = self.terminals.inputs(&dispatch.channel) else { return };
         if inputs.send(Input::Dispatch(Box::new(dispatch))).await.is_err() {
             tracing::debug!("a dispatch came too late");
+        }
+    }
+
+    /// The session that a terminal is held by, if there is none of that name. One that is being disposed of takes along what
+    /// was listed as its own before it is gone, so this is asked after that.
+    fn lost<'a>(&self, claim: &'a TerminalClaim) -> Option<&'a str> {
+        match claim {
+            TerminalClaim::Session(claim) if !self.sessions().knows(&claim.session) => Some(&claim.session),
+            TerminalClaim::Session(_) | TerminalClaim::Client(_) => None,
         }
     }
 

@@ -26,11 +26,16 @@ __hostler_remembered() {
     HISTTIMEFORMAT='' builtin history 1
 }
 
+# Whether a line that leaves the history as it was can only be the same as the one before.
+__hostler_repeats() {
+    [[ -o history && -z $HISTIGNORE && $HISTCONTROL == *ignoredups* && $HISTCONTROL != *ignore@(space|both)* ]]
+}
+
 # Runs in a subshell of PS0, after a line was read and before it is executed.
 __hostler_executed() {
     local now form='^ *[0-9]+[* ] (.*)$' line=''
     now=$(__hostler_remembered)
-    if [[ $now != "$__hostler_before" ]] || [[ $HISTCONTROL == *ignoredups* && $HISTCONTROL != *ignorespace* ]]; then
+    if [[ $now != "$__hostler_before" ]] || __hostler_repeats; then
         [[ $now =~ $form ]] && line=${BASH_REMATCH[1]}
     fi
     # Otherwise bash was told to forget the line, or may have been.

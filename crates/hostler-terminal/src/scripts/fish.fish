@@ -24,7 +24,12 @@ function __hostler_escape
 end
 
 function __hostler_executed --on-event fish_preexec
-    __hostler_mark C (__hostler_escape "$argv[1]")
+    # A line that begins with a space is one that fish forgets.
+    if string match -q -- ' *' "$argv[1]"
+        __hostler_mark C ''
+    else
+        __hostler_mark C (__hostler_escape "$argv[1]")
+    end
 end
 
 function __hostler_finished --on-event fish_postexec

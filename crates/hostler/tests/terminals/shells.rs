@@ -63,6 +63,35 @@ async fn commands_are_told_with_their_lines_outputs_and_codes() {
 }
 
 #[tokio::test]
+async fn lines_that_a_shell_was_told_to_forget_are_not_told() {
+    let cases = [
+        ("/bin/bash", ".bashrc", "HISTCONTROL=ignoredups; HISTIGNORE='*secret*'", "true secret"),
+        ("/bin/bash", ".bashrc", "HISTCONTROL=ignoreboth:ignoredups", " true secret"),
+        ("/usr/bin/zsh", ".zshrc", "setopt hist_ignore_space", " true secret"),
+        ("/usr/bin/zsh", ".zshrc", "HISTORY_IGNORE='*secret*'", "true secret"),
+        ("/usr/bin/fish", ".unread", "", " true secret"),
+    ];
+    for (shell, file, settings, secret) in cases {
+        let home = Home::new();
+        std::fs::create_dir_all(home.path("home")).unwrap();
+        std::fs::write(home.path("home").join(file), format!("{settings}\n")).unwrap();
+        let config = home.path("home").join(".config");
+        let host =
+            home.serve_fake(&[("HOSTLER_TERMINAL_SHELL", shell), ("XDG_CONFIG_HOME", config.to_str().unwrap())]).await;
+        let mut me = Client::new(&host, "me").await;
+        me.open(T, &home.work()).await;
+        me.until(|me| me.state(T).supports_command_detection == Some(true)).await;
+        for (count, line) in ["true before", secret, "true after"].into_iter().enumerate() {
+            me.type_in(T, &format!("{line}\r")).await;
+            ended(&mut me, count + 1).await;
+        }
+        let lines: Vec<String> = me.commands(T).into_iter().map(|(line, ..)| line).collect();
+        assert_eq!(lines, ["true before", "", "true after"], "{shell} {settings}");
+        host.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn characters_that_come_in_halves_stay_whole() {
     let home = Home::new();
     let host = plain(&home).await;

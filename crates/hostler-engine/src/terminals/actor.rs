@@ -26,9 +26,6 @@ use crate::state::ChannelState;
 /// How long output is gathered. What comes after a silence is told at once.
 const GATHER: Duration = Duration::from_millis(16);
 
-/// How often the host's list may change because of what a program does, which may be to rename its terminal all the time.
-const LIST: Duration = Duration::from_millis(500);
-
 /// How much is read before it has to be told. Together with the time above, this is how fast a shell can write: one that
 /// floods waits for its terminal, as it would for a slow one.
 const READ: usize = 64 * 1024;
@@ -84,9 +81,8 @@ struct Flow {
     heard: usize,
     /// Since when something may be told again.
     due: Instant,
-    /// Whether the host's list says something else than the state, and since when it may be told again.
+    /// Whether the host's list may have to be told again.
     unlisted: bool,
-    list_due: Instant,
     typed: BytesMut,
 }
 
@@ -116,7 +112,6 @@ impl Actor {
             heard: 0,
             due: Instant::now(),
             unlisted: false,
-            list_due: Instant::now(),
             typed: BytesMut::new(),
         };
         loop {
@@ -134,7 +129,7 @@ impl Actor {
                 Event::Written(0) => flow.typed.clear(),
                 Event::Written(length) => flow.typed.advance(length.min(flow.typed.len())),
                 Event::Due => self.tell(&mut flow).await,
-                Event::ListDue => self.list(&mut flow).await,
+                Event::ListDue => flow.unlisted = !self.host.tell_terminals_in_turn().await,
                 Event::Input(Input::Dispatch(dispatch)) => {
                     self.dispatch(*dispatch, &mut flow).await;
                     // It may have been passed on to a session that has gone meanwhile.
@@ -156,7 +151,7 @@ impl Actor {
     }
 
     async fn next(&self, inputs: &mut mpsc::Receiver<Input>, flow: &mut Flow) -> Event {
-        let Flow { readable, buffer, waiting, heard, due, unlisted, list_due, typed } = flow;
+        let Flow { readable, buffer, waiting, heard, due, unlisted, typed } = flow;
         let shell = self.shell.as_deref();
         let read = async {
             match shell.filter(|_| *readable && *heard < READ) {
@@ -182,7 +177,7 @@ impl Actor {
             length = write => Event::Written(length),
             // What was heard may be marks alone that say nothing; reading has to go on after them, too.
             () = tokio::time::sleep_until(*due), if !waiting.is_empty() || *heard >= READ => Event::Due,
-            () = tokio::time::sleep_until(*list_due), if *unlisted => Event::ListDue,
+            () = tokio::time::sleep_until(self.host.terminals.turn()), if *unlisted => Event::ListDue,
             length = read => Event::Read(length),
             end = ended => Event::Ended(end),
         }
@@ -212,15 +207,11 @@ impl Actor {
             tracing::debug!(%error, "what a terminal showed came too late");
         }
         flow.due = Instant::now() + GATHER;
-        flow.unlisted = true;
-        if Instant::now() >= flow.list_due {
-            self.list(flow).await;
-        }
+        self.list(flow).await;
     }
 
-    /// The host's list says what the state says.
+    /// The host's list says what the state says, now or soon: somebody may rename a terminal all the time.
     async fn list(&self, flow: &mut Flow) {
-        flow.unlisted = false;
         let state = &self.screen.state;
         let info = TerminalInfo {
             resource: self.uri.to_string(),
@@ -229,8 +220,7 @@ impl Actor {
             lifecycle: state.lifecycle.clone(),
         };
         if self.host.terminals.put(info) {
-            self.host.tell_terminals().await;
-            flow.list_due = Instant::now() + LIST;
+            flow.unlisted = !self.host.tell_terminals_in_turn().await;
         }
     }
 
@@ -339,7 +329,7 @@ impl Actor {
         };
         self.screen.exit(code, self.host.clock.now_ms(), &mut flow.waiting);
         self.tell(flow).await;
-        self.list(flow).await;
+        self.host.tell_terminals().await;
         // It will not be needed again.
         flow.buffer = Vec::new();
     }

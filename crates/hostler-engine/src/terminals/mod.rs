@@ -8,6 +8,7 @@ mod screen;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ahp_types::StateAction;
 use ahp_types::actions::RootTerminalsChangedAction;
@@ -18,6 +19,7 @@ use hostler_files::{Access, FileError, FileKind, path_of, uri_of};
 use hostler_store::{Batch, Durability, Entry};
 use hostler_terminal::{Nonce, Stream};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 pub use error::TerminalError;
 pub use port::{Shell, ShellSpec, Shells, TerminalSize};
@@ -39,6 +41,10 @@ pub const SCROLLBACK: usize = 512 * 1024;
 
 /// The largest terminal, in lines or characters of a line.
 const LARGEST: i64 = 2000;
+
+/// How often the list of terminals may change because of what happens in them, in all of them together. Each change is the
+/// whole list, and is kept for clients that come back. Beginnings and ends are told at once.
+const TURN: Duration = Duration::from_millis(500);
 
 /// What terminals are made of.
 #[derive(Clone)]
@@ -74,6 +80,8 @@ pub(crate) struct Terminals {
     /// Nothing if they are switched off.
     config: Option<TerminalsConfig>,
     all: Mutex<Vec<Terminal>>,
+    /// When the list may be told again for what happens in them.
+    turn: Mutex<Instant>,
 }
 
 struct Terminal {
@@ -89,7 +97,7 @@ struct Live {
 
 impl Terminals {
     pub(crate) fn new(config: Option<TerminalsConfig>) -> Self {
-        Self { config, all: Mutex::default() }
+        Self { config, all: Mutex::default(), turn: Mutex::new(Instant::now()) }
     }
 
     pub(crate) fn are_offered(&self) -> bool {
@@ -98,6 +106,10 @@ impl Terminals {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Terminal>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn(&self) -> Instant {
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn knows(&self, channel: &str) -> bool {
@@ -348,14 +360,29 @@ impl Host {
 
     /// Tells which terminals there are, if that has changed. A restart takes them all, and no journal holds them.
     pub(crate) async fn tell_terminals(&self) {
+        self.tell_terminals_from(None).await;
+    }
+
+    /// Does the same for what happens in terminals, if it is time to; tells whether everybody has the list now.
+    async fn tell_terminals_in_turn(&self) -> bool {
+        self.tell_terminals_from(Some(Instant::now())).await
+    }
+
+    async fn tell_terminals_from(&self, now: Option<Instant>) -> bool {
         let mut state = self.root.lock().await;
         let terminals = self.terminals.list();
         if state.terminals.as_ref() == Some(&terminals) {
-            return;
+            return true;
         }
+        // Read under the lock of the state: of those who wait for their turn, one tells what all of them have to say.
+        if now.is_some_and(|now| now < self.terminals.turn()) {
+            return false;
+        }
+        *self.terminals.turn.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + TURN;
         let action = StateAction::RootTerminalsChanged(RootTerminalsChangedAction { terminals });
         Arc::make_mut(&mut state).reduce(&action);
         self.tell_root(action).await;
+        true
     }
 
     async fn tell_root(&self, action: StateAction) {

@@ -6,8 +6,10 @@
 //!                                        └─► marks: a prompt, a command begins, a command has ended, a directory
 //! ```
 //!
-//! Our scripts make a shell write its marks into its output, each with a *nonce* that only this shell and this host know.
-//! [`Stream`] takes them out again; whatever else looks like a mark is somebody's output and stays where it is.
+//! Our scripts make a shell write its marks into its output, each with a *nonce* that what the shell runs is not told.
+//! [`Stream`] takes them out again; whatever else looks like a mark is somebody's output and stays where it is. The nonce
+//! tells marks from output that happens to look like them. It is no secret before programs of the same user: the system shows
+//! them what a shell was started with.
 //!
 //! **Architecture Invariant:** no process, no protocol, no clock. The only files are the scripts ([`Integration`]).
 

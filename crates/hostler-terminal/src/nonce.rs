@@ -5,7 +5,8 @@ use std::fmt;
 /// How many random bytes it is made of.
 const LENGTH: usize = 16;
 
-/// A word that one shell and this host know. `Debug` does not show it.
+/// A word that one shell and this host were told. Programs of the same user can find it out; files and other machines whose
+/// output is shown cannot. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Nonce(String);
 

@@ -37,7 +37,7 @@ async fn commands_are_told_with_their_lines_outputs_and_codes() {
         ended(&mut me, 2).await;
         assert_eq!(me.commands(T)[1].2, Some(1), "{shell}");
 
-        // Somebody else's marks are output, and nothing more; the word that would make them ours is not to be had.
+        // Somebody else's marks are output, and nothing more; the word that would make them ours is in no environment.
         me.type_in(
             T,
             "printf '\\033]633;C;made-up;spoofed\\007\\033]633;D;made-up;7\\007'; env | grep -c HOSTLER_TERM\r",

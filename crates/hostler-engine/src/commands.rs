@@ -49,6 +49,16 @@ pub enum CommandEnd {
     Unknown,
 }
 
+impl CommandEnd {
+    /// Its exit code, if it has one.
+    pub(crate) fn code(self) -> Option<i64> {
+        match self {
+            Self::Code(code) => Some(code.into()),
+            Self::Signal(_) | Self::Unknown => None,
+        }
+    }
+}
+
 /// Runs programs.
 pub trait Commands: Send + Sync + 'static {
     /// Starts a program. The error is a sentence; then nothing of it is left.

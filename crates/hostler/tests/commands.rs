@@ -49,8 +49,12 @@ async fn a_cancel_ends_the_whole_tree_of_a_command() {
     let mut raw = client(&host).await;
     let (_, chat) = raw.create(&home.work()).await;
     raw.say(&chat, "!setsid sleep 4242 & echo begun; trap '' TERM; sleep 4242").await;
-    let (_, shown) = raw.action("chat/toolCallContentChanged").await;
-    let turn = shown["turnId"].clone();
+    let turn = loop {
+        let (_, shown) = raw.action("chat/toolCallContentChanged").await;
+        if shown["content"][0]["text"] == "begun\n" {
+            break shown["turnId"].clone();
+        }
+    };
     assert!(host.tree().len() >= 3, "a supervisor, a shell and two that sleep: {:?}", host.tree());
     let cancel = json!({"type": "chat/turnCancelled", "turnId": turn, "duration": 1});
     let params = json!({"channel": chat, "clientSeq": 99, "action": cancel});

@@ -1,6 +1,8 @@
 //! Terminals: real shells in the real host, over the real socket.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "terminals/calls.rs"]
+mod calls;
 #[path = "terminals/client.rs"]
 mod client;
 mod common;

@@ -173,7 +173,7 @@ actions! {
     AnnotationsEntryRemoved "annotations/entryRemoved" [Annotations] Client (0, 4, 0) Offered, "the entry is there and not the only one";
 
     TerminalData "terminal/data" [Terminal] Host (0, 1, 0) Offered, "";
-    TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) Offered, "the shell runs and reads: at most 256 KiB wait for it. The echo does not say what was typed";
+    TerminalInput "terminal/input" [Terminal] Client (0, 1, 0) Offered, "the terminal is that of a shell, which runs and reads: at most 256 KiB wait for it. The echo does not say what was typed";
     TerminalResized "terminal/resized" [Terminal] Client (0, 1, 0) Offered, "there are 1 to 2000 columns and rows";
     TerminalClaimed "terminal/claimed" [Terminal] Client (0, 1, 0) Offered, "the client holds the terminal, or nobody who is here does, or a session; it names the client itself, a client that the holder knows, or a chat of a session";
     TerminalTitleChanged "terminal/titleChanged" [Terminal] Client (0, 1, 0) Offered, "the title has 1 to 1000 bytes";

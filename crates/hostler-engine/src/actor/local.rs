@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ahp_types::StateAction;
 use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, SessionTitleChangedAction};
-use ahp_types::state::Message;
+use ahp_types::state::{Message, TerminalSessionClaim, ToolResultContent};
 use hostler_store::AuditEntry;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -21,6 +21,7 @@ use crate::clock::ClockExt as _;
 use crate::commands::{CommandEnd, CommandSpec, Program, RunningCommand};
 use crate::gate::summary;
 use crate::local::{self, Kept, Local};
+use crate::terminals::Printer;
 use crate::transcript::{Failure, Output, TOOL};
 use crate::turn::{Input as TurnInput, TurnPhase};
 
@@ -43,6 +44,8 @@ pub(super) struct Run {
 pub(crate) struct LocalNews {
     turn: String,
     kept: Kept,
+    /// Where it is shown besides, if there is such a place.
+    printer: Option<Printer>,
     state: RunState,
 }
 
@@ -131,65 +134,75 @@ impl Actor {
         }
         self.flush(&mut output).await;
         if let Some(why) = denied {
-            self.show_end(turn, None, why).await;
+            self.show_end(turn, None, why, None).await;
             return true;
         }
-        let spec = CommandSpec {
-            program: Program::Shell(line),
-            directory: self.session.working_directory().unwrap_or_default(),
+        let directory = self.session.working_directory().unwrap_or_default();
+        let spec = CommandSpec { program: Program::Shell(line.clone()), directory: directory.clone() };
+        let claim = TerminalSessionClaim {
+            session: self.session.uri.to_string(),
+            chat: self.session.chat_uri.to_string(),
+            turn_id: Some(turn.to_owned()),
+            tool_call_id: Some(call),
         };
         let stop = CancellationToken::new();
         self.runs.push(Run { turn: turn.to_owned(), stop: stop.clone() });
-        let (commands, turn) = (Arc::clone(&self.host.commands), turn.to_owned());
+        let (host, turn) = (Arc::clone(&self.host), turn.to_owned());
         self.tasks.spawn(async move {
-            let state = match commands.start(spec).await {
-                Ok(running) => RunState::Runs(running),
-                Err(why) => RunState::Never(why),
+            let (printer, state) = match host.commands.start(spec).await {
+                Ok(running) => (host.print(claim, &line, &directory).await, RunState::Runs(running)),
+                Err(why) => (None, RunState::Never(why)),
             };
-            Input::Local(LocalNews { turn, kept: Kept::default(), state })
+            Input::Local(LocalNews { turn, kept: Kept::default(), printer, state })
         });
         false
     }
 
     /// A command has printed something, or is over.
     pub(super) async fn local_news(&mut self, news: LocalNews) {
-        let LocalNews { turn, kept, state } = news;
+        let LocalNews { turn, kept, printer, state } = news;
         let Some(run) = self.runs.iter().find(|run| run.turn == turn) else { return };
         let stop = run.stop.clone();
-        let (end, printed) = match state {
+        let (end, printed, terminal) = match state {
             RunState::Runs(running) => {
-                let (text, of) = (kept.shown(), turn.clone());
-                self.tasks.spawn(async move { Input::Local(read_on(turn, kept, running, stop).await) });
-                return self.show_printed(&of, text).await;
+                let (text, terminal, of) = (kept.shown(), printer.as_ref().map(Printer::link), turn.clone());
+                self.tasks.spawn(async move { Input::Local(read_on(turn, kept, printer, running, stop).await) });
+                return self.show_printed(&of, text, terminal).await;
             }
-            RunState::Over(end) => (Some(end), kept.whole()),
-            RunState::Never(why) => (None, why),
-            RunState::Stopped => (None, String::new()),
+            RunState::Over(end) => (Some(end), kept.whole(), printer.map(|printer| printer.ended(end))),
+            RunState::Never(why) => (None, why, None),
+            RunState::Stopped => (None, String::new(), None),
         };
         self.runs.retain(|run| run.turn != turn);
         if matches!(self.machine.turn(), TurnPhase::Local(running) if *running == turn) {
-            self.show_end(&turn, end, printed).await;
+            self.show_end(&turn, end, printed, terminal).await;
             self.drive(TurnInput::LocalOver(turn)).await;
         }
     }
 
     /// Shows what is printed. The end has all of it, so that this need not be kept.
-    async fn show_printed(&mut self, of: &str, text: String) {
+    async fn show_printed(&mut self, of: &str, text: String, terminal: Option<ToolResultContent>) {
         if !matches!(self.machine.turn(), TurnPhase::Local(turn) if turn == of) {
             return;
         }
         let call = format!("local-{of}");
         let mut output = Output::default();
-        if let Some(transcript) = self.transcript.as_ref().filter(|_| !text.is_empty()) {
-            transcript.command_printed(&call, text, &mut output);
+        if let Some(transcript) = self.transcript.as_ref() {
+            transcript.command_printed(&call, text, terminal, &mut output);
         }
         self.show_in_passing(output).await;
     }
 
-    async fn show_end(&mut self, turn: &str, end: Option<CommandEnd>, printed: String) {
+    async fn show_end(
+        &mut self,
+        turn: &str,
+        end: Option<CommandEnd>,
+        printed: String,
+        terminal: Option<ToolResultContent>,
+    ) {
         let mut output = Output::default();
         if let Some(transcript) = self.transcript.as_mut() {
-            transcript.command_ended(&format!("local-{turn}"), end, printed, &mut output);
+            transcript.command_ended(&format!("local-{turn}"), end, printed, terminal, &mut output);
         }
         self.flush(&mut output).await;
     }
@@ -204,6 +217,7 @@ impl Actor {
 async fn read_on(
     turn: String,
     mut kept: Kept,
+    mut printer: Option<Printer>,
     mut running: Box<dyn RunningCommand>,
     stop: CancellationToken,
 ) -> LocalNews {
@@ -214,12 +228,19 @@ async fn read_on(
             biased;
             () = stop.cancelled() => {
                 running.end().await;
-                return LocalNews { turn, kept, state: RunState::Stopped };
+                return LocalNews { turn, kept, printer, state: RunState::Stopped };
             }
             () = &mut gathered, if lines > 0 => break,
             line = running.next_line() => match line {
                 Some(line) => {
                     kept.line(&line);
+                    if let Some(printer) = printer.as_mut() {
+                        // Its terminal may let it wait.
+                        tokio::select! {
+                            () = stop.cancelled() => {}
+                            () = printer.line(&line) => {}
+                        }
+                    }
                     lines += 1;
                     if lines >= MOST_LINES {
                         break;
@@ -238,10 +259,10 @@ async fn read_on(
                             RunState::Stopped
                         }
                     };
-                    return LocalNews { turn, kept, state };
+                    return LocalNews { turn, kept, printer, state };
                 }
             },
         }
     }
-    LocalNews { turn, kept, state: RunState::Runs(running) }
+    LocalNews { turn, kept, printer, state: RunState::Runs(running) }
 }

@@ -12,6 +12,7 @@ use hostler_terminal::{Piece, Stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::calls::READ_ONLY;
 use super::port::{Shell, TerminalSize};
 use super::screen::Screen;
 use super::{claim, size, without_typed};
@@ -69,6 +70,8 @@ pub(super) struct Actor {
     /// Gone when it has ended.
     pub(super) shell: Option<Arc<dyn Shell>>,
     pub(super) stream: Stream,
+    /// Whether it shows what a call prints; then clients only look.
+    pub(super) of_call: bool,
 }
 
 /// What is on its way to the shell and from it.
@@ -258,6 +261,9 @@ impl Actor {
 
     /// Whether it can be done, and does it. The error is the reason of the rejection.
     fn accept(&mut self, dispatch: &Dispatch, flow: &mut Flow) -> Result<(), String> {
+        if self.of_call {
+            return Err(READ_ONLY.to_owned());
+        }
         match &dispatch.action {
             StateAction::TerminalInput(input) => {
                 if self.shell.is_none() {
@@ -323,11 +329,7 @@ impl Actor {
         flow.typed.clear();
         let pieces = self.stream.finish();
         self.hear(pieces, flow);
-        let code = match end {
-            CommandEnd::Code(code) => Some(i64::from(code)),
-            CommandEnd::Signal(_) | CommandEnd::Unknown => None,
-        };
-        self.screen.exit(code, self.host.clock.now_ms(), &mut flow.waiting);
+        self.screen.exit(end.code(), self.host.clock.now_ms(), &mut flow.waiting);
         self.tell(flow).await;
         self.host.tell_terminals().await;
         // It will not be needed again.

@@ -1,6 +1,8 @@
-//! Terminals: shells of people, each with a channel of its own that is in no journal. They end with the host at the latest.
+//! Terminals: shells of people, and what commands of turns print, each with a channel of its own that is in no journal. They
+//! end with the host at the latest.
 
 mod actor;
+mod calls;
 mod claim;
 mod error;
 mod port;
@@ -21,6 +23,7 @@ use hostler_terminal::{Nonce, Stream};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+pub(crate) use calls::Printer;
 pub use error::TerminalError;
 pub use port::{Shell, ShellSpec, Shells, TerminalSize};
 
@@ -88,6 +91,14 @@ struct Terminal {
     uri: Arc<str>,
     /// Nothing while its shell is being started.
     live: Option<Live>,
+    /// Whether it shows what a call prints, and is nobody's shell.
+    of_call: bool,
+}
+
+impl Terminal {
+    fn runs(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| matches!(live.info.lifecycle, TerminalLifecycleState::Running(_)))
+    }
 }
 
 struct Live {
@@ -122,8 +133,11 @@ impl Terminals {
         found.live.as_ref().map(|live| live.inputs.clone())
     }
 
+    /// What everybody is told of: those of calls only while they run, since nobody should have to dispose of them.
     fn list(&self) -> Vec<TerminalInfo> {
-        self.lock().iter().filter_map(|terminal| Some(terminal.live.as_ref()?.info.clone())).collect()
+        let all = self.lock();
+        let listed = all.iter().filter(|terminal| !terminal.of_call || terminal.runs());
+        listed.filter_map(|terminal| Some(terminal.live.as_ref()?.info.clone())).collect()
     }
 
     /// Notes what is listed of a terminal; tells whether that is new.
@@ -142,10 +156,10 @@ impl Terminals {
         if all.iter().any(|terminal| terminal.uri == *uri) {
             return Err(TerminalError::Exists(uri.to_string()));
         }
-        if all.len() >= most {
+        if all.iter().filter(|terminal| !terminal.of_call).count() >= most {
             return Err(TerminalError::TooMany(most));
         }
-        all.push(Terminal { uri: Arc::clone(uri), live: None });
+        all.push(Terminal { uri: Arc::clone(uri), live: None, of_call: false });
         Ok(())
     }
 
@@ -163,7 +177,9 @@ impl Terminals {
     fn held_by(&self, session: &str) -> Vec<String> {
         let held =
             |info: &TerminalInfo| matches!(&info.claim, TerminalClaim::Session(claim) if claim.session == session);
-        self.list().into_iter().filter(held).map(|info| info.resource).collect()
+        let all = self.lock();
+        let infos = all.iter().filter_map(|terminal| terminal.live.as_ref()).map(|live| &live.info);
+        infos.filter(|info| held(info)).map(|info| info.resource.clone()).collect()
     }
 }
 
@@ -232,7 +248,7 @@ impl Engine {
         };
         let screen = Screen::new(state, config.scrollback, name.is_some());
         let (host, uri) = (Arc::clone(host), Arc::clone(&terminal));
-        let actor = Actor { host, uri, screen, shell: Some(shell), stream: Stream::new(nonce) };
+        let actor = Actor { host, uri, screen, shell: Some(shell), stream: Stream::new(nonce), of_call: false };
         let (inputs, wanted) = actor::inputs();
         // Known before it lives, so that nothing of its life is missed.
         self.host.terminals.begin(&terminal, Live { inputs, info });

@@ -32,22 +32,43 @@ impl Transcript {
         self.show(DriverEvent::ToolGated { id: call.to_owned(), gate: Gate::Allow }, out);
     }
 
-    /// What it has printed lately.
-    pub(crate) fn command_printed(&self, call: &str, text: String, out: &mut Output) {
+    /// What it has printed lately, and where the rest is shown.
+    pub(crate) fn command_printed(
+        &self,
+        call: &str,
+        text: String,
+        terminal: Option<ToolResultContent>,
+        out: &mut Output,
+    ) {
+        let text = (!text.is_empty()).then_some(ToolResultContent::Text(ToolResultTextContent { text }));
+        let content: Vec<_> = text.into_iter().chain(terminal).collect();
+        if content.is_empty() {
+            return;
+        }
         out.push(StateAction::ChatToolCallContentChanged(ChatToolCallContentChangedAction {
             turn_id: self.turn().to_owned(),
             tool_call_id: call.to_owned(),
             meta: None,
-            content: vec![ToolResultContent::Text(ToolResultTextContent { text })],
+            content,
         }));
     }
 
     /// It has ended, and this is what it printed. Without an end it did not run, and this is why.
-    pub(crate) fn command_ended(&mut self, call: &str, end: Option<CommandEnd>, printed: String, out: &mut Output) {
+    pub(crate) fn command_ended(
+        &mut self,
+        call: &str,
+        end: Option<CommandEnd>,
+        printed: String,
+        terminal: Option<ToolResultContent>,
+        out: &mut Output,
+    ) {
         let outcome = if end == Some(CommandEnd::Code(0)) { ToolOutcome::Succeeded } else { ToolOutcome::Failed };
         let id = call.to_owned();
         self.show(DriverEvent::ToolFinished { id, outcome, output: printed, edit: None }, out);
         let Some(StateAction::ChatToolCallComplete(over)) = out.actions.last_mut() else { return };
+        if let Some(terminal) = terminal {
+            over.result.content.get_or_insert_default().push(terminal);
+        }
         over.result.structured_content = match end {
             Some(CommandEnd::Code(code)) => json!({ "exitCode": code }).as_object().cloned(),
             Some(CommandEnd::Signal(signal)) => json!({ "signal": signal }).as_object().cloned(),

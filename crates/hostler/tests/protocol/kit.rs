@@ -356,6 +356,16 @@ impl Client {
         self.envelope(channel, kind).await["action"].take()
     }
 
+    /// What a running command has printed, when that is told next. Its terminal is told before.
+    pub async fn printed(&mut self, chat: &str) -> String {
+        loop {
+            let shown = self.action(chat, "chat/toolCallContentChanged").await;
+            if let Some(text) = shown["content"][0]["text"].as_str() {
+                return text.to_owned();
+            }
+        }
+    }
+
     /// The next notification of this kind about a session.
     pub async fn notice(&mut self, method: &str, session: &str) -> Value {
         let about = |params: &Value| params["session"] == session || params["summary"]["resource"] == session;

@@ -67,8 +67,7 @@ async fn an_exit_code_is_told(case: Case) {
 async fn what_is_printed_is_shown_while_it_runs(case: Case) {
     let (mut client, uris) = case.session().await;
     let turn = client.say(&uris.chat, "!echo first; while [ ! -e go ]; do sleep 0.05; done; echo last").await;
-    let shown = client.action(&uris.chat, "chat/toolCallContentChanged").await;
-    assert_eq!(shown["content"][0]["text"], "first\n");
+    assert_eq!(client.printed(&uris.chat).await, "first\n");
     case.write("go", "");
     client.end(&uris.chat, &turn).await;
     assert_eq!(printed(&client.subscribe(&uris.chat).await["turns"][0]), "first\nlast\n");
@@ -82,7 +81,7 @@ async fn a_cancel_ends_a_command_and_its_children(case: Case) {
     let (mut client, uris) = case.session().await;
     let mark = if case.version == "1.0.0" { "424210" } else { "424209" };
     let turn = client.say(&uris.chat, &format!("!setsid sleep {mark} & echo begun; trap '' TERM; sleep {mark}")).await;
-    client.action(&uris.chat, "chat/toolCallContentChanged").await;
+    client.printed(&uris.chat).await;
     assert!(runs(&case, mark));
     client.accepted(&uris.chat, cancel(&turn)).await;
     crate::common::bench::eventually("nothing of it is left", || !runs(&case, mark)).await;

@@ -106,8 +106,8 @@ async fn what_is_typed_is_told_to_nobody(case: Case) {
     let (mut client, terminal) = opened(&case).await;
     let mut other = case.client().await;
     state(&mut other, &terminal).await;
-    // A password, say: the shell does not show it either.
-    client.accepted(&terminal, typed("stty -echo; echo ready\n")).await;
+    // A password, say: the shell does not show it either. What is typed first is shown, and must not look like the answer.
+    client.accepted(&terminal, typed("stty -echo; echo rea''dy\n")).await;
     shows(&mut client, &terminal, "ready\r\n").await;
     client.accepted(&terminal, typed("true horse-battery\n")).await;
     client.accepted(&terminal, typed("echo over\n")).await;

@@ -140,6 +140,8 @@ async fn a_session_that_had_not_begun_is_gone(case: Case) {
     let life = Life::begin(&case).await;
     let (mut client, uris) = life.case.session().await;
     client.accepted(&uris.session, title("Provisional")).await;
+    // That is memory only, and so may the client be. What is written down behind it takes the client along.
+    client.accepted(ROOT, json!({"type": "root/configChanged", "config": {"kept": true}})).await;
     let life = life.killed().await;
     let mut back = life.again(&client).await;
     let params = json!({"clientId": back.id, "lastSeenServerSeq": 0, "subscriptions": [uris.session]});

@@ -19,7 +19,12 @@ pub(crate) struct Readers {
 
 impl Readers {
     pub(crate) fn open(dir: &Path) -> Result<Self, StoreError> {
-        let open = || database::open_reader(dir).map(Mutex::new);
+        let open = || {
+            let reader = database::open_reader(dir)?;
+            // Opens all of its files now, so that their number does not depend on who reads at the same time.
+            reader.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+            Ok::<_, StoreError>(Mutex::new(reader))
+        };
         Ok(Self { first: open()?, more: [open()?, open()?], next: AtomicUsize::new(0) })
     }
 

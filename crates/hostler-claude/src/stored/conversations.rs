@@ -165,8 +165,11 @@ fn read_all(news: Vec<New>) -> Vec<(New, io::Result<Outline>)> {
             part.push(new);
         }
     }
-    let read = |part: Vec<New>| part.into_iter().map(|new| (outline(&new.path, new.size), new)).collect::<Vec<_>>();
-    let read = |part| read(part).into_iter().map(|(outline, new)| (new, outline)).collect::<Vec<_>>();
+    let read_one = |new: New| {
+        let outline = outline(&new.path, new.size);
+        (new, outline)
+    };
+    let read = |part: Vec<New>| part.into_iter().map(read_one).collect::<Vec<_>>();
     std::thread::scope(|scope| {
         let readers: Vec<_> =
             parts.into_iter().filter(|part| !part.is_empty()).map(|part| scope.spawn(move || read(part))).collect();

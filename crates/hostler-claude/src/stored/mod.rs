@@ -25,6 +25,7 @@ mod link;
 mod outline;
 mod replay;
 mod spans;
+mod words;
 
 pub use archive::Transcripts;
 pub use chain::Chain;

@@ -6,6 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::wire::Text;
 
+use super::words;
+
 /// How many characters of somebody's words a list shows.
 const SHOWN: usize = 200;
 
@@ -86,12 +88,11 @@ impl Outline {
         if &*line.label != "user" || hidden || self.first_prompt.is_some() {
             return;
         }
-        let words = line.message.as_ref().and_then(|message| message.content).map(|content| words(content.get()));
-        for text in words.unwrap_or_default() {
-            let starts = |tag: &str| text.trim_start().starts_with(tag);
-            if let Some(name) = between(&text, "<command-name>", "</command-name>").filter(|_| starts("<command-")) {
+        let texts = line.message.as_ref().and_then(|message| message.content).map(|content| texts(content.get()));
+        for text in texts.unwrap_or_default() {
+            if let Some(name) = words::command(&text) {
                 command.get_or_insert_with(|| shown(name));
-            } else if let Some(typed) = between(&text, "<bash-input>", "</bash-input>").filter(|_| starts("<bash-")) {
+            } else if let Some(typed) = words::shell(&text) {
                 self.first_prompt = Some(shown(&format!("! {}", typed.trim())));
             } else if !text.trim().is_empty() && !is_made_up(&text) {
                 self.first_prompt = Some(shown(&text));
@@ -161,7 +162,7 @@ struct Message<'a> {
 }
 
 /// The texts of a message, unless it holds what tools gave back.
-fn words(content: &str) -> Vec<String> {
+fn texts(content: &str) -> Vec<String> {
     #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(borrow, default)]
@@ -187,11 +188,6 @@ fn is_made_up(text: &str) -> bool {
             && tag.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ' ' | '=' | '"' | '\''))
     });
     tag || text.starts_with("[Request interrupted by user")
-}
-
-fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(open)?;
-    Some(rest.split_once(close)?.0)
 }
 
 /// On one line, and not too long.

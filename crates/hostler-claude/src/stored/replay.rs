@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::mapping::Mapper;
 use crate::wire::{AssistantMessage, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
 
+use super::words::{self, between};
 use super::{Chain, Index, Kind};
 
 /// A turn, told once more.
@@ -164,7 +165,7 @@ impl Replay<'_> {
         };
         if facts.failed == Some(true) {
             // The agent says it when the turn ends, not before.
-            let text = words(&message);
+            let text = spoken(&message);
             self.end = End::Failed { status: facts.status, text };
             return;
         }
@@ -305,7 +306,7 @@ fn stream(event: StreamEvent<'_>) -> WireMessage<'_> {
     WireMessage::Stream(StreamLine { sub_agent: false, event })
 }
 
-fn words(message: &AssistantMessage<'_>) -> String {
+fn spoken(message: &AssistantMessage<'_>) -> String {
     let texts = message.blocks.iter().filter_map(|block| match block {
         crate::wire::Block::Text(text) => Some(&**text),
         _ => None,
@@ -331,20 +332,12 @@ fn said(kind: Kind, content: &str) -> Said {
         let summary = between(&text, "summary").unwrap_or("Something in the background was over");
         return Said::Agent(summary.trim().to_owned());
     }
-    let is_tag = |tag: &str| text.trim_start().starts_with(&format!("<{tag}"));
-    let typed = match between(&text, "command-name").filter(|_| is_tag("command-")) {
-        Some(name) => [name, between(&text, "command-args").unwrap_or_default()].map(str::trim).join(" "),
-        None => match between(&text, "bash-input").filter(|_| is_tag("bash-input>")) {
-            Some(command) => format!("!{}", command.trim()),
-            None => text,
-        },
+    let typed = match (words::command(&text), words::shell(&text)) {
+        (Some(name), _) => [name, between(&text, "command-args").unwrap_or_default()].map(str::trim).join(" "),
+        (None, Some(command)) => format!("!{}", command.trim()),
+        (None, None) => text,
     };
     Said::Person { text: typed.trim_end().to_owned(), attached }
-}
-
-fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
-    Some(rest.split_once(&format!("</{tag}>"))?.0)
 }
 
 #[cfg(test)]

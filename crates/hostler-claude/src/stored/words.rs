@@ -1,0 +1,17 @@
+//! Words in which the agent wraps what people typed: `<command-name>/compact</command-name>`.
+
+/// What stands in the first such tag.
+pub(super) fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
+    Some(rest.split_once(&format!("</{tag}>"))?.0)
+}
+
+/// The command that somebody typed for the agent itself, without its arguments.
+pub(super) fn command(text: &str) -> Option<&str> {
+    between(text, "command-name").filter(|_| text.trim_start().starts_with("<command-"))
+}
+
+/// The command that somebody typed for the shell.
+pub(super) fn shell(text: &str) -> Option<&str> {
+    between(text, "bash-input").filter(|_| text.trim_start().starts_with("<bash-input>"))
+}

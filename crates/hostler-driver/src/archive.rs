@@ -1,4 +1,6 @@
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::future::BoxFuture;
@@ -14,8 +16,40 @@ pub trait Archive: Send + Sync + 'static {
     /// Looks which there are. What has not changed since the last look costs nothing.
     fn look(&self) -> BoxFuture<'static, Found>;
 
-    /// Reads a conversation as a whole.
-    fn read(&self, conversation: Uuid) -> BoxFuture<'static, Result<Told, ArchiveError>>;
+    /// Looks where everything stands in a conversation, as it is now. Its turns are told later, by their places.
+    fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>>;
+
+    /// Gives a conversation a name, so that the agent's own list shows it.
+    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>>;
+
+    /// Puts a tag on a conversation, or takes it off.
+    fn tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), ArchiveError>>;
+
+    /// Forgets a conversation. One that is not there is forgotten already.
+    fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), ArchiveError>>;
+}
+
+/// The record of one conversation, as it was when it was opened. What is written later is in the next one.
+pub trait Chronicle: Send + Sync + 'static {
+    /// Its turns, oldest first.
+    fn turns(&self) -> &[Mark];
+
+    /// Tells the turns at these places.
+    fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>>;
+
+    /// What is wrong with the record, in sentences; what could be read was read.
+    fn damage(&self) -> &[String];
+}
+
+/// A turn of a record, before it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The turn's id: the same whenever the record is read.
+    pub id: Uuid,
+    /// The message that began it, by the id that it was sent with; `None` if the agent began it by itself.
+    pub message: Option<Uuid>,
+    /// Whether nothing more will be said in it. The last one may be going on.
+    pub over: bool,
 }
 
 /// What a look at the archive showed.
@@ -46,16 +80,7 @@ pub struct FoundConversation {
     pub modified: SystemTime,
 }
 
-/// A conversation that was read.
-#[derive(Debug)]
-pub struct Told {
-    /// Its turns, oldest first.
-    pub turns: Vec<ToldTurn>,
-    /// What is wrong with the record, in sentences; what could be read was read.
-    pub damage: Vec<String>,
-}
-
-/// A turn that is over.
+/// A turn of a record.
 #[derive(Debug)]
 pub struct ToldTurn {
     /// Its id: the same whenever the record is read.

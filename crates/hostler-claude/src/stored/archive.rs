@@ -3,14 +3,16 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write as _};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_driver::{Archive, ArchiveError, Found, FoundConversation, ResumeToken, Told, ToldTurn};
+use hostler_driver::{Archive, ArchiveError, Chronicle, Found, FoundConversation, Mark, ResumeToken, ToldTurn};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::{Chain, Conversation, Conversations, Index, Link, Span, replay};
@@ -51,21 +53,58 @@ impl Archive for Transcripts {
         .boxed()
     }
 
-    fn read(&self, conversation: Uuid) -> BoxFuture<'static, Result<Told, ArchiveError>> {
-        let conversations = Arc::clone(&self.conversations);
-        async move {
-            let read = move || {
-                let found = conversations.lock().unwrap_or_else(PoisonError::into_inner).look().found;
-                let found = found.iter().find(|found| found.id == conversation).ok_or(ArchiveError::Missing)?;
-                tell(found).map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => ArchiveError::Missing,
-                    _ => ArchiveError::Failed(error.to_string()),
-                })
-            };
-            tokio::task::spawn_blocking(read).await.map_err(|error| ArchiveError::Failed(error.to_string()))?
-        }
-        .boxed()
+    fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
+        self.with(conversation, |found| Ok(Arc::new(Book::open(found)?) as Arc<dyn Chronicle>))
     }
+
+    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>> {
+        let record = json!({"type": "custom-title", "customTitle": title, "sessionId": conversation});
+        self.with(conversation, move |found| append(&found.path, &record))
+    }
+
+    fn tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), ArchiveError>> {
+        let record = json!({"type": "tag", "tag": tag.unwrap_or_default(), "sessionId": conversation});
+        self.with(conversation, move |found| append(&found.path, &record))
+    }
+
+    fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), ArchiveError>> {
+        let deleted = self.with(conversation, |found| {
+            std::fs::remove_file(&found.path)?;
+            match std::fs::remove_dir_all(found.path.with_extension("")) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            }
+        });
+        async move { deleted.await.or_else(|error| if error == ArchiveError::Missing { Ok(()) } else { Err(error) }) }
+            .boxed()
+    }
+}
+
+impl Transcripts {
+    /// Does something with the file of a conversation, where it may block.
+    fn with<T: Send + 'static>(
+        &self,
+        conversation: Uuid,
+        work: impl FnOnce(&Conversation) -> io::Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, ArchiveError>> {
+        let conversations = Arc::clone(&self.conversations);
+        let work = move || {
+            let found = conversations.lock().unwrap_or_else(PoisonError::into_inner).look().found;
+            let found = found.iter().find(|found| found.id == conversation).ok_or(ArchiveError::Missing)?;
+            work(found).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => ArchiveError::Missing,
+                _ => ArchiveError::Failed(error.to_string()),
+            })
+        };
+        async move { tokio::task::spawn_blocking(work).await.map_err(|error| ArchiveError::Failed(error.to_string()))? }
+            .boxed()
+    }
+}
+
+/// Writes a record behind all others, in one piece.
+fn append(path: &Path, record: &serde_json::Value) -> io::Result<()> {
+    let mut file = File::options().append(true).open(path)?;
+    file.write_all(format!("{record}\n").as_bytes())
 }
 
 fn listed(found: &Conversation) -> FoundConversation {
@@ -80,38 +119,78 @@ fn listed(found: &Conversation) -> FoundConversation {
     }
 }
 
-fn tell(found: &Conversation) -> io::Result<Told> {
-    let file = File::open(&found.path)?;
-    let index = Index::of(&mut BufReader::with_capacity(256 * 1024, &file))?;
-    let chain = Chain::of(&index);
-    let directory = PathBuf::from(found.outline.directory.as_deref().unwrap_or("/"));
-    let own = found.path.with_extension("").join("subagents");
-    // Each of them once: its transcript is the whole of what it did, however often it was spoken to.
-    let told = RefCell::new(HashSet::new());
-    let sub_agent = |id: &str| told.borrow_mut().insert(id.to_owned()).then(|| sub_agent(&own, id)).flatten();
-    let mut turns = Vec::new();
-    let (mut skipped, mut shortened) = (0, false);
-    for Span { turn, links } in chain.spans(&index) {
-        let links = links.filter_map(|at| chain.links.get(at).and_then(|at| index.links.get(*at)));
-        let lines = links.map(|link| Ok((link.kind, line(&file, link)?))).collect::<io::Result<Vec<_>>>();
-        let lines = match lines {
-            Ok(lines) => lines,
-            // Somebody has shortened it meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                shortened = true;
-                break;
-            }
-            Err(error) => return Err(error),
-        };
-        let told = replay(&directory, lines.iter().map(|(kind, line)| (*kind, line.as_slice())), &sub_agent);
-        skipped += told.skipped;
-        turns.push(ToldTurn { id: turn, said: told.said, began: told.began, ended: told.ended, events: told.events });
+/// One transcript, as it was when it was opened.
+struct Book {
+    file: File,
+    directory: PathBuf,
+    /// Where its sub-agents' transcripts are.
+    sub_agents: PathBuf,
+    index: Index,
+    chain: Chain,
+    spans: Vec<Span>,
+    marks: Vec<Mark>,
+    damage: Vec<String>,
+}
+
+impl Book {
+    fn open(found: &Conversation) -> io::Result<Self> {
+        let file = File::open(&found.path)?;
+        let index = Index::of(&mut BufReader::with_capacity(256 * 1024, &file))?;
+        let chain = Chain::of(&index);
+        let spans = chain.spans(&index);
+        let marks = spans.iter().map(|span| Mark { id: span.turn, message: span.message, over: true }).collect();
+        Ok(Self {
+            directory: PathBuf::from(found.outline.directory.as_deref().unwrap_or("/")),
+            sub_agents: found.path.with_extension("").join("subagents"),
+            damage: damage(&index, &chain),
+            file,
+            index,
+            chain,
+            spans,
+            marks,
+        })
     }
-    let mut damage = damage(&index, &chain, skipped);
-    if shortened {
-        damage.push("the file became shorter while it was read".to_owned());
+
+    fn read(&self, places: Range<usize>) -> io::Result<Vec<ToldTurn>> {
+        // Each of them once: its transcript is the whole of what it did, however often it was spoken to.
+        let told = RefCell::new(HashSet::new());
+        let sub_agent =
+            |id: &str| told.borrow_mut().insert(id.to_owned()).then(|| sub_agent(&self.sub_agents, id)).flatten();
+        let mut turns = Vec::new();
+        for span in self.spans.get(places).unwrap_or_default() {
+            let links = span.links.clone().filter_map(|at| self.chain.links.get(at));
+            let links = links.filter_map(|at| self.index.links.get(*at));
+            let lines = links.map(|link| Ok((link.kind, line(&self.file, link)?))).collect::<io::Result<Vec<_>>>()?;
+            let told = replay(&self.directory, lines.iter().map(|(kind, line)| (*kind, line.as_slice())), &sub_agent);
+            turns.push(ToldTurn {
+                id: span.turn,
+                said: told.said,
+                began: told.began,
+                ended: told.ended,
+                events: told.events,
+            });
+        }
+        Ok(turns)
     }
-    Ok(Told { turns, damage })
+}
+
+impl Chronicle for Book {
+    fn turns(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>> {
+        let tell = tokio::task::spawn_blocking(move || self.read(places));
+        async move {
+            let told = tell.await.map_err(|error| ArchiveError::Failed(error.to_string()))?;
+            told.map_err(|error| ArchiveError::Failed(error.to_string()))
+        }
+        .boxed()
+    }
+
+    fn damage(&self) -> &[String] {
+        &self.damage
+    }
 }
 
 fn line(file: &File, link: &Link) -> io::Result<Vec<u8>> {
@@ -132,7 +211,7 @@ fn sub_agent(directory: &Path, id: &str) -> Option<Vec<u8>> {
 }
 
 /// What is wrong with a transcript, in sentences.
-fn damage(index: &Index, chain: &Chain, skipped: usize) -> Vec<String> {
+fn damage(index: &Index, chain: &Chain) -> Vec<String> {
     let mut damage: Vec<String> =
         index.damage.first.iter().map(|(number, what)| format!("line {number} {what}")).collect();
     let unnamed = index.damage.lines.saturating_sub(damage.len() as u64);
@@ -145,7 +224,6 @@ fn damage(index: &Index, chain: &Chain, skipped: usize) -> Vec<String> {
     say(index.damage.unfinished, "bytes at the end are no whole record");
     say(chain.gaps as u64, "records hang from records that are not there");
     say(chain.doubles as u64, "records have a name that another one has");
-    say(skipped as u64, "records have a shape that is not known");
     if chain.circle {
         damage.push("the records run in a circle, so that the beginning is missing".to_owned());
     }
@@ -163,7 +241,7 @@ mod tests {
         let archive = Transcripts::under(home.path());
         assert!(archive.look().await.conversations.is_empty());
         let id = Uuid::from_u128(7);
-        assert_eq!(archive.read(id).await.unwrap_err(), ArchiveError::Missing);
+        assert_eq!(archive.open(id).await.err(), Some(ArchiveError::Missing));
         let folder = archive.directory().join("-p");
         std::fs::create_dir_all(&folder).unwrap();
         let text = concat!(
@@ -178,10 +256,12 @@ mod tests {
         let [listed] = &found.conversations[..] else { panic!("{found:?}") };
         assert_eq!((listed.id, listed.title.as_str(), listed.directory.as_deref()), (id, "hi", Some(Path::new("/p"))));
         assert_eq!(Path::new(&listed.token.0), path);
-        let told = archive.read(id).await.unwrap();
-        assert_eq!(told.turns.len(), 1);
-        assert_eq!(told.turns[0].said, Said::Person { text: "hi".to_owned(), attached: 0 });
-        assert_eq!(told.damage, ["line 2 is not a record (column 2)", "5 bytes at the end are no whole record"]);
+        let book = archive.open(id).await.unwrap();
+        assert_eq!(book.turns().len(), 1);
+        let told = Arc::clone(&book).tell(0..1).await.unwrap();
+        assert_eq!(told[0].id, book.turns()[0].id);
+        assert_eq!(told[0].said, Said::Person { text: "hi".to_owned(), attached: 0 });
+        assert_eq!(book.damage(), ["line 2 is not a record (column 2)", "5 bytes at the end are no whole record"]);
     }
 
     #[test]

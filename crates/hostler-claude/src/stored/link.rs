@@ -19,6 +19,11 @@ impl RecordId {
         Self(uuid.as_u128())
     }
 
+    /// The record's own UUID, if that is what it is called.
+    pub fn uuid(self) -> Uuid {
+        Uuid::from_u128(self.0)
+    }
+
     /// The turn that begins with this record: the same one whenever the file is read.
     pub fn turn(self) -> Uuid {
         Uuid::new_v5(&Uuid::NAMESPACE_OID, &self.0.to_be_bytes())

@@ -13,6 +13,8 @@ use super::link::Kind;
 pub struct Span {
     /// Its id, the same whenever the transcript is read.
     pub turn: Uuid,
+    /// The message that began it, by its record; `None` if the agent began it by itself.
+    pub message: Option<Uuid>,
     /// Its records, as positions in [`Chain::links`].
     pub links: Range<usize>,
 }
@@ -27,7 +29,8 @@ impl Chain {
             let Some(link) = index.links.get(*link) else { continue };
             if link.kind.begins_a_turn() {
                 let from = shortened_before(&mut spans, shortened.take()).unwrap_or(at);
-                spans.push(Span { turn: link.id.turn(), links: from..at + 1 });
+                let message = (link.kind == Kind::Prompt).then(|| link.id.uuid());
+                spans.push(Span { turn: link.id.turn(), message, links: from..at + 1 });
                 continue;
             }
             match link.kind {

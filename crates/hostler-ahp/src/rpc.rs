@@ -40,6 +40,10 @@ pub(crate) fn parse(text: &str) -> Result<Incoming, (RequestId, RpcError)> {
         return Err((Value::Null, RpcError::new(json_rpc_error_codes::INVALID_REQUEST, error)));
     };
     let id = message.remove("id").filter(|id| !id.is_null());
+    if id.as_ref().is_some_and(|id| !can_be_echoed(id)) {
+        let error = "a request's id is a string or a whole number of at most 64 bits";
+        return Err((Value::Null, RpcError::new(json_rpc_error_codes::INVALID_REQUEST, error)));
+    }
     let Some(method) = message.remove("method") else {
         let id = id.clone().unwrap_or(Value::Null);
         if let Some(error) = message.remove("error") {
@@ -60,6 +64,11 @@ pub(crate) fn parse(text: &str) -> Result<Incoming, (RequestId, RpcError)> {
         Some(id) => Incoming::Request { id, method, params },
         None => Incoming::Notification { method, params },
     })
+}
+
+/// Whether an id comes back as it was. Other numbers are rounded on their way, and their client would wait for ever.
+fn can_be_echoed(id: &Value) -> bool {
+    id.is_string() || id.is_i64() || id.is_u64()
 }
 
 /// An error as clients see it: a code, and a sentence that they show.
@@ -161,6 +170,17 @@ mod tests {
         assert_eq!(code("7"), Some(-32600));
         assert_eq!(code(r#"{"id":1}"#), Some(-32600));
         assert_eq!(code(r#"{"id":1,"method":{}}"#), Some(-32600));
+    }
+
+    #[test]
+    fn an_id_that_would_not_come_back_as_it_was_is_refused() {
+        for id in ["1.5", "1e3", "3333333333333333333333333333333333333331", "true", "[1]", "{}"] {
+            let (echoed, error) = parse(&format!(r#"{{"id":{id},"method":"ping"}}"#)).unwrap_err();
+            assert_eq!((echoed, error.code), (Value::Null, -32600), "{id}");
+        }
+        for id in ["0", "-9223372036854775808", "18446744073709551615", r#""""#] {
+            assert!(parse(&format!(r#"{{"id":{id},"method":"ping"}}"#)).is_ok(), "{id}");
+        }
     }
 
     #[test]

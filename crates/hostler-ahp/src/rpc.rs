@@ -119,7 +119,7 @@ impl From<EngineError> for RpcError {
             EngineError::ClientUnknown | EngineError::ContentNotFound(_) => ahp_error_codes::NOT_FOUND,
             EngineError::SignInNeeded { .. } => ahp_error_codes::AUTH_REQUIRED,
             EngineError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
-            EngineError::Store(_) | EngineError::Rules(_) | EngineError::Stopping => {
+            EngineError::Store(_) | EngineError::Rules(_) | EngineError::Record(_) | EngineError::Stopping => {
                 json_rpc_error_codes::INTERNAL_ERROR
             }
         };

@@ -74,6 +74,14 @@ impl Catalogue {
         lines.sorted.insert((changed, Arc::clone(uri)), line);
     }
 
+    /// A session's line, if it has one.
+    pub(crate) fn line(&self, uri: &str) -> Option<SessionSummary> {
+        let lines = self.lock();
+        let (uri, changed) = lines.changed.get_key_value(uri)?;
+        let line = lines.sorted.get(&(Arc::clone(changed), Arc::clone(uri)))?;
+        serde_json::from_str(line).ok()
+    }
+
     pub(crate) fn remove(&self, uri: &str) -> bool {
         self.lock().remove(uri).is_some()
     }

@@ -22,6 +22,7 @@ use crate::clock::ClockExt as _;
 use crate::commands::Commands;
 use crate::complete::Walks;
 use crate::fleet::{Fleet, FleetConfig, FleetStatus};
+use crate::found::Untold;
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::local::COMMAND_PREFIX;
@@ -174,6 +175,7 @@ impl Engine {
             shelf: Shelf::new(&config.store.dir, &config.default_directory, config.grants),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
+            untold: Untold::default(),
             agents: Mutex::default(),
             stop: CancellationToken::new(),
             stopped: OnceCell::new(),
@@ -184,6 +186,7 @@ impl Engine {
         host.load_root().await?;
         host.forget_earlier_terminals().await;
         host.load_catalogue().await?;
+        host.find_sessions().await;
         host.watch_rules();
         Ok(Self { host })
     }

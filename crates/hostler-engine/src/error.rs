@@ -1,4 +1,5 @@
 use ahp_types::state::ProtectedResourceMetadata;
+use hostler_driver::ArchiveError;
 use hostler_rules::RuleBookError;
 use hostler_store::StoreError;
 
@@ -34,6 +35,9 @@ pub enum EngineError {
     /// There are no such contents.
     #[error("there is nothing under {0}")]
     ContentNotFound(String),
+    /// The agent's own record of a conversation is in trouble.
+    #[error(transparent)]
+    Record(#[from] ArchiveError),
     /// The host's rules are in trouble.
     #[error(transparent)]
     Rules(#[from] RuleBookError),

@@ -22,6 +22,7 @@ use crate::catalogue::Catalogue;
 use crate::commands::Commands;
 use crate::complete::Walks;
 use crate::fleet::Fleet;
+use crate::found::{FoundSession, Untold};
 use crate::hub::{Delivery, Hub, SnapshotAt, Subscriber};
 use crate::local::{self, Local};
 use crate::paging::{OlderTurns, Shown};
@@ -85,6 +86,8 @@ pub(crate) struct Host {
     /// What new sessions begin with by the host's own settings.
     pub(crate) session_defaults: JsonObject,
     pub(crate) sessions: Mutex<Sessions>,
+    /// Turns that are still to be taken in.
+    pub(crate) untold: Untold,
     pub(crate) agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
     /// Fires when the host goes down: nothing new begins.
     pub(crate) stop: CancellationToken,
@@ -97,6 +100,8 @@ pub(crate) struct Sessions {
     pub(crate) live: HashMap<Arc<str>, SessionHandle>,
     /// Whether each of them is listed.
     pub(crate) dormant: HashMap<Arc<str>, bool>,
+    /// Those that only the agent knows, until somebody opens them.
+    pub(crate) found: HashMap<Arc<str>, FoundSession>,
     /// URIs whose dispose is under way.
     pub(crate) leaving: HashSet<Arc<str>>,
 }
@@ -284,10 +289,13 @@ fn uri_of(path: &Path) -> Result<String, EngineError> {
 
 impl Sessions {
     pub(crate) fn knows(&self, session: &str) -> bool {
-        self.live.contains_key(session) || self.dormant.contains_key(session) || self.leaving.contains(session)
+        self.live.contains_key(session)
+            || self.dormant.contains_key(session)
+            || self.found.contains_key(session)
+            || self.leaving.contains(session)
     }
 
-    /// The actor of a session, started if the session is only known to the store.
+    /// The actor of a session, started if the session is only known to the store, or to its agent.
     pub(crate) fn wake(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
         if let Some(handle) = self.live.get(session) {
             return Some(handle.clone());
@@ -295,8 +303,14 @@ impl Sessions {
         if host.stop.is_cancelled() {
             return None;
         }
-        let (session_uri, listed) = self.dormant.remove_entry(session)?;
-        let handle = SessionHandle::spawn(host, Origin::Stored { uri: Arc::clone(&session_uri), listed });
+        let (session_uri, origin) = match self.dormant.remove_entry(session) {
+            Some((uri, listed)) => (Arc::clone(&uri), Origin::Stored { uri, listed }),
+            None => {
+                let (uri, found) = self.found.remove_entry(session)?;
+                (Arc::clone(&uri), Origin::Found { uri, found: Box::new(found) })
+            }
+        };
+        let handle = SessionHandle::spawn(host, origin);
         self.live.insert(session_uri, handle.clone());
         Some(handle)
     }

@@ -20,6 +20,7 @@ mod desk;
 mod engine;
 mod error;
 mod fleet;
+mod found;
 mod gate;
 mod git;
 mod host;

@@ -66,6 +66,7 @@ impl OlderTurns {
         if self.between.is_empty() {
             return Ok(None);
         }
+        self.host.is_told(&self.chat, self.between.start).await?;
         let turns = self.host.store.turns(&self.chat, self.between.clone(), READ).await?;
         if turns.is_empty() {
             return Err(EngineError::ChannelNotFound(self.chat.to_string()));
@@ -84,7 +85,7 @@ pub(crate) struct Shown {
     pub(crate) older: Option<OlderTurns>,
 }
 
-/// Where a page ends: before a turn, which is named by the one that comes right before it.
+/// Where a page ends: before a turn, which is named by the one that comes right before it, if that is known yet.
 struct Cursor {
     position: usize,
     chat: String,
@@ -143,11 +144,21 @@ impl Host {
         Ok(Shown { state: Arc::new(state), first, older })
     }
 
+    /// Waits until the turn at a place of a chat is stored, where it is still to be taken in.
+    pub(crate) async fn is_told(&self, chat: &str, place: usize) -> Result<(), EngineError> {
+        tokio::select! {
+            () = self.untold.told(chat, place) => Ok(()),
+            () = self.stop.cancelled() => Err(EngineError::Stopping),
+        }
+    }
+
     /// The cursor of the turns before a place; `None` at the beginning.
     async fn cursor(&self, chat: &ChatState, past: &Past, first: usize) -> Result<Option<String>, EngineError> {
         let Some(before) = first.checked_sub(1) else { return Ok(None) };
         let id = match before.checked_sub(past.turns) {
             Some(index) => chat.turns.get(index).map(|turn| turn.id.clone()),
+            // It is still to be taken in. Its place is certain.
+            None if before < self.untold.of(&chat.resource) => Some(String::new()),
             None => self.store.turn_at(&chat.resource, before).await?,
         };
         let id = id.ok_or_else(|| EngineError::ChannelNotFound(chat.resource.clone()))?;
@@ -187,7 +198,11 @@ impl Host {
             return Err(stale());
         }
         let Older { turns, first, cursor: next } = self.turns_before(&view.chat, &view.past, until).await?;
-        if cursor.is_some_and(|cursor| turns.last().is_none_or(|turn| turn.id != cursor.turn)) {
+        let misses = |cursor: Cursor| {
+            let ends_there = |turn: &Turn| cursor.turn.is_empty() || turn.id == cursor.turn;
+            !turns.last().is_some_and(ends_there)
+        };
+        if cursor.is_some_and(misses) {
             return Err(stale());
         }
         let loaded = ChatTurnsLoadedAction { turns, turns_next_cursor: next };
@@ -211,6 +226,9 @@ impl Host {
         let turns: Vec<Turn> = match until.checked_sub(past.turns) {
             Some(held) if held > 0 => last_page(chat.turns.get(..held).unwrap_or_default()).to_vec(),
             _ => {
+                if let Some(last) = until.checked_sub(1) {
+                    self.is_told(&chat.resource, last).await?;
+                }
                 let page = Page { turns: PAGE, bytes: PAGE_BYTES, newest: true };
                 let stored = self.store.turns(&chat.resource, 0..until, page).await?;
                 stored.iter().map(read).collect()

@@ -51,6 +51,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// A chat whose first turns are taken in later. Those that follow are not stored yet.
+    pub(crate) fn taken_in(past: Past) -> Self {
+        let turns = past.turns;
+        Self { past, given: turns, safe: turns, told: None }
+    }
+
     /// A chat that comes from the store.
     pub(crate) fn restored(past: Past, chat: &ChatState) -> Self {
         let turns = past.turns + chat.turns.len();

@@ -23,6 +23,9 @@ pub(crate) enum Record {
         conversation: Uuid,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         annotations: Option<AnnotationsState>,
+        /// The last turn of the agent's record that was looked at.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        heard: Option<Uuid>,
     },
     /// How the conversation is continued from here on.
     Resume { token: ResumeToken },
@@ -64,9 +67,20 @@ pub(crate) struct SessionSnapshot {
     /// The commands that the agent has told of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) commands: Vec<AgentCommand>,
+    /// How many of the chat's first turns are still to be taken in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) untold: usize,
+    /// The last turn of the agent's record that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) heard: Option<Uuid>,
     /// What is known of the turns that are not needed to bring the session back, by chat.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) pasts: BTreeMap<String, Past>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Record {

@@ -51,6 +51,8 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         consumed,
         annotations,
         commands,
+        untold,
+        heard,
         mut pasts,
     } = serde_json::from_str(body)
         .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
@@ -86,6 +88,8 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         delivered,
         injected: None,
         consumed,
+        untold,
+        heard,
         stored: true,
         listed,
     };
@@ -99,7 +103,7 @@ fn restored(annotations: Option<AnnotationsState>) -> Arc<AnnotationsState> {
 
 fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session>) {
     match serde_json::from_str(json) {
-        Ok(Record::Opened { session: state, chat, created_at, conversation, annotations }) => {
+        Ok(Record::Opened { session: state, chat, created_at, conversation, annotations, heard }) => {
             *session = Some(Session {
                 uri: Arc::clone(uri),
                 chat_uri: chat.resource.as_str().into(),
@@ -116,6 +120,8 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 injected: None,
                 consumed: VecDeque::new(),
                 kept: Kept::default(),
+                untold: 0,
+                heard,
                 stored: true,
                 listed,
             });

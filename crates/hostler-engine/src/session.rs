@@ -84,6 +84,11 @@ pub(crate) struct Session {
     pub(crate) consumed: VecDeque<String>,
     /// What the store has of the chat's turns.
     pub(crate) kept: Kept,
+    /// How many of the chat's first turns are still to be taken in from the agent's record.
+    pub(crate) untold: usize,
+    /// The last turn of the agent's record that was looked at, whoever led it; nil before the first one, and absent where
+    /// an earlier version led the conversation, which left no trace of itself in the record.
+    pub(crate) heard: Option<Uuid>,
     /// Whether the store knows the session.
     pub(crate) stored: bool,
     /// Whether the world knows it.
@@ -151,6 +156,8 @@ impl Session {
             injected: None,
             consumed: VecDeque::new(),
             kept: Kept::default(),
+            untold: 0,
+            heard: Some(Uuid::nil()),
             stored: false,
             listed: false,
         }
@@ -280,6 +287,8 @@ impl Session {
             consumed: self.consumed.clone(),
             annotations: (!self.annotations.annotations.is_empty()).then(|| (*self.annotations).clone()),
             commands: self.commands.clone(),
+            untold: self.untold,
+            heard: self.heard,
             pasts: self
                 .chats()
                 .filter(|(_, _, kept)| kept.past.turns > 0)

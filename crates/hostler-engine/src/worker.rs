@@ -8,6 +8,9 @@ use ahp_types::state::{ChatInteractivity, ChatOrigin, ChatState, ChatSummary, Se
 use crate::past::{Kept, Past};
 use crate::state::{Outcome, Reduce as _};
 
+/// How many chats of sub-agents a session holds; further ones work unseen.
+pub(crate) const MAX_WORKERS: usize = 1_000;
+
 /// A sub-agent's chat, moved by the reducer alone.
 #[derive(Debug, Clone)]
 pub(crate) struct Worker {

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    AgentCommand, Answer, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent, DropError,
-    Images, OpenError, OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt, ProviderInfo,
-    RequestId, ResumeToken, StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
+    AgentCommand, Answer, Archive, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent,
+    DropError, Images, OpenError, OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt,
+    ProviderInfo, RequestId, ResumeToken, StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
 };
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -30,6 +30,8 @@ struct Manners {
     longest: AtomicUsize,
     /// The pictures that were dropped, and how many there are to say.
     dropped: Mutex<Vec<(ResumeToken, Images)>>,
+    /// What its agents keep.
+    archive: Option<Arc<dyn Archive>>,
 }
 
 /// Where a test meets the starts of its driver.
@@ -92,9 +94,14 @@ impl State {
 impl FakeDriver {
     /// A driver and the place where its starts arrive.
     pub fn new() -> (Arc<Self>, FakeStarts) {
+        Self::with_archive(None)
+    }
+
+    /// The same, whose agents keep conversations.
+    pub fn with_archive(archive: Option<Arc<dyn Archive>>) -> (Arc<Self>, FakeStarts) {
         let (starts, queue) = mpsc::channel(64);
         let (opens, settings) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let manners = Arc::<Manners>::default();
+        let manners = Arc::new(Manners { archive, ..Manners::default() });
         let driver =
             Self { starts, opens: Arc::clone(&opens), settings: Arc::clone(&settings), manners: Arc::clone(&manners) };
         (Arc::new(driver), FakeStarts { queue, opens, settings, manners })
@@ -154,6 +161,10 @@ impl Driver for FakeDriver {
         let mut dropped = self.manners.dropped.lock().unwrap_or_else(PoisonError::into_inner);
         dropped.push((token.clone(), which));
         std::future::ready(Ok(1)).boxed()
+    }
+
+    fn archive(&self) -> Option<Arc<dyn Archive>> {
+        self.manners.archive.clone()
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {

@@ -12,6 +12,7 @@ pub mod bench;
 pub mod clock;
 pub mod conformance;
 pub mod fake_agent;
+pub mod fake_archive;
 pub mod fake_driver;
 pub mod peer;
 pub mod processes;

@@ -105,6 +105,7 @@ impl Actor {
                 created_at: self.session.created_at.clone(),
                 conversation: self.session.conversation,
                 annotations: Some((*self.session.annotations).clone()).filter(|all| !all.annotations.is_empty()),
+                heard: self.session.heard,
             };
             batch = batch.record(opened.on(&self.session.uri)?).blobs(self.draft_contents().await);
         }

@@ -27,6 +27,7 @@ mod resume;
 mod sign_in;
 mod steer;
 mod stopping;
+mod taking;
 mod telling;
 mod turns;
 mod warm;
@@ -57,6 +58,7 @@ use self::workers::Workers;
 use crate::attach::View;
 use crate::complete::Known;
 use crate::desk::Desk;
+use crate::found::{FoundSession, Piece};
 use crate::gate::{Places, SessionGate};
 use crate::host::Host;
 use crate::hub::{NoticeKind, Subscriber};
@@ -120,6 +122,8 @@ pub(crate) enum Input {
     Known(String, oneshot::Sender<Option<Known>>),
     /// A person's command has printed something, or is over.
     Local(LocalNews),
+    /// Older turns of the agent's record are told.
+    Told(Box<Piece>),
     /// Git has said which branch the directory is on.
     Branch(Option<String>),
     /// Forget the session.
@@ -152,6 +156,8 @@ pub(crate) enum Origin {
     Provisional(Box<Session>),
     /// Known to the store.
     Stored { uri: Arc<str>, listed: bool },
+    /// Known to its agent alone.
+    Found { uri: Arc<str>, found: Box<FoundSession> },
 }
 
 /// The way to a session's actor.
@@ -175,11 +181,15 @@ impl SessionHandle {
 }
 
 async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>) {
-    let (session, restored) = match origin {
-        Origin::Provisional(session) => (*session, false),
+    let (session, restored, chronicle) = match origin {
+        Origin::Provisional(session) => (*session, false, None),
         Origin::Stored { uri, listed } => match load(&host, &uri, listed).await {
-            Ok(session) => (session, true),
+            Ok(session) => (session, true, None),
             Err(error) => return refuse_all(inputs, &uri, &error).await,
+        },
+        Origin::Found { uri, found } => match taking::take_in(&host, &uri, &found).await {
+            Ok((session, chronicle)) => (session, true, Some(chronicle)),
+            Err(error) => return taking::give_back(&host, inputs, uri, *found, &error).await,
         },
     };
     let provider = host.drivers.get(&session.session.provider);
@@ -232,6 +242,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     }
     actor.begin_budget().await;
     actor.look_at_branch();
+    actor.tell_older(chronicle).await;
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
@@ -255,6 +266,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         }
         actor.take_stock(moved);
     }
+    // Whoever waits for turns that were still to be taken in need not wait any longer.
+    actor.host.untold.set(&actor.session.chat_uri, 0);
 }
 
 async fn load(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, EngineError> {
@@ -269,22 +282,29 @@ async fn load(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, Engi
 async fn refuse_all(mut inputs: mpsc::Receiver<Input>, uri: &str, error: &EngineError) {
     tracing::error!(session = uri, %error, "a stored session could not be loaded");
     while let Some(input) = inputs.recv().await {
-        match input {
-            Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
-            Input::Exists(_, reply) => drop(reply.send(false)),
-            Input::View(_, reply) => drop(reply.send(None)),
-            Input::Known(_, reply) => drop(reply.send(None)),
-            Input::Dispose(reply) => {
-                let _ = reply.send(Ok(()));
-                return;
-            }
-            Input::Shutdown(reply) => {
-                let _ = reply.send(());
-                return;
-            }
-            _ => {}
+        if refuse(input, error).is_break() {
+            return;
         }
     }
+}
+
+fn refuse(input: Input, error: &EngineError) -> Flow {
+    match input {
+        Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
+        Input::Exists(_, reply) => drop(reply.send(false)),
+        Input::View(_, reply) => drop(reply.send(None)),
+        Input::Known(_, reply) => drop(reply.send(None)),
+        Input::Dispose(reply) => {
+            let _ = reply.send(Ok(()));
+            return Flow::Break(());
+        }
+        Input::Shutdown(reply) => {
+            let _ = reply.send(());
+            return Flow::Break(());
+        }
+        _ => {}
+    }
+    Flow::Continue(())
 }
 
 pub(super) struct Actor {
@@ -368,6 +388,7 @@ impl Actor {
             Input::DropImages(which, reply) => self.drop_images(which, reply).await,
             Input::Known(channel, reply) => drop(reply.send(self.known(&channel))),
             Input::Local(news) => self.local_news(news).await,
+            Input::Told(piece) => self.told_older(*piece).await,
             Input::Branch(branch) => self.branch_is(branch).await,
             Input::Dispose(reply) => {
                 self.stop().await;

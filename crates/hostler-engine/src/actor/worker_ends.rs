@@ -12,7 +12,7 @@ use super::turns::STORE_RETRY;
 use super::workers::AtWork;
 use super::{Actor, Input};
 use crate::session::Dispatch;
-use crate::transcript::{Failure, Output, error};
+use crate::transcript::{Failure, Output, error, not_resumable};
 use crate::turn::End;
 
 /// What is said where a sub-agent has worked whose chat the store never took.
@@ -34,9 +34,7 @@ impl Actor {
         }
         let end = match outcome {
             SubAgentOutcome::Completed => End::Agent(TurnOutcome::Completed { empty: false }),
-            SubAgentOutcome::Failed(message) => {
-                End::Failed(Failure { error_type: "subAgent".to_owned(), message, stderr: None })
-            }
+            SubAgentOutcome::Failed(message) => End::Failed(Failure::of_sub_agent(message)),
             SubAgentOutcome::Stopped => End::Cancelled,
         };
         let mut ends = self.ends_below(agent);
@@ -204,12 +202,4 @@ fn interrupted() -> Failure {
         message: "The agent ended while this sub-agent was at work.".to_owned(),
         stderr: None,
     }
-}
-
-/// A sub-agent is its parent's: nobody else can let it go on.
-fn not_resumable(mut action: StateAction) -> StateAction {
-    if let StateAction::ChatError(error) = &mut action {
-        error.part.resumable = Some(false);
-    }
-    action
 }

@@ -20,9 +20,6 @@ use crate::transcript::{Failure, Output, Transcript, WorkerLink};
 use crate::turn::{Effect, Input as TurnInput};
 use crate::{uri, worker};
 
-/// How many chats of sub-agents a session holds; further ones work unseen.
-const MAX_WORKERS: usize = 1_000;
-
 /// The sub-agents that work, by the driver's names for them.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
@@ -110,7 +107,7 @@ impl Actor {
         };
         let chat: Arc<str> = uri::worker_chat_uri(&self.session.uri, &start.call).into();
         let known = self.session.worker(&chat).map(|worker| worker.chat.active_turn.is_some());
-        if known == Some(true) || self.session.workers.len() >= MAX_WORKERS {
+        if known == Some(true) || self.session.workers.len() >= worker::MAX_WORKERS {
             tracing::warn!(session = &*self.session.uri, "a sub-agent works unseen");
             return;
         }

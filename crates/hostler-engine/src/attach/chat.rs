@@ -73,6 +73,7 @@ impl Host {
         let mut writing = Writing::default();
         turns.iter().rev().for_each(|turn| writing.add(turn));
         while !writing.full && until > 0 {
+            self.is_told(&chat.resource, until - 1).await?;
             let page = Page { turns: 64, bytes: MAX_TRANSCRIPT, newest: true };
             let stored = self.store.turns(&chat.resource, 0..until, page).await?;
             if stored.is_empty() {
@@ -91,7 +92,12 @@ impl Host {
         let Some(session) = uri::session_of(&view.chat.resource).filter(|_| view.past.turns > 0) else {
             return Ok(None);
         };
-        let found = self.store.turn(&session, id).await?;
+        let mut found = self.store.turn(&session, id).await?;
+        if found.is_none() && self.untold.of(&view.chat.resource) > 0 {
+            // It may be one of those that are still to be taken in.
+            self.is_told(&view.chat.resource, 0).await?;
+            found = self.store.turn(&session, id).await?;
+        }
         let here = |(chat, place): &(String, usize)| *chat == view.chat.resource && *place < view.past.turns;
         Ok(found.filter(here).map(|(_, place)| place))
     }

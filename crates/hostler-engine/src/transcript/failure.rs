@@ -18,6 +18,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// A sub-agent could not do what it was told.
+    pub(crate) fn of_sub_agent(message: String) -> Self {
+        Self { error_type: "subAgent".to_owned(), message, stderr: None }
+    }
+
     /// Why something was given up that nobody waits for any more. Nobody sees it.
     pub(crate) fn nobody_waits() -> Self {
         Self { error_type: "cancelled".to_owned(), message: "The turn was over.".to_owned(), stderr: None }
@@ -57,4 +62,12 @@ pub(crate) fn error(turn_id: String, duration: i64, failure: Failure) -> StateAc
     let error = ErrorInfo { error_type: failure.error_type, message: failure.message, stack: None, meta };
     let part = ErrorResponsePart { error, resumable: Some(true) };
     StateAction::ChatError(ChatErrorAction { turn_id, duration, part, meta: None })
+}
+
+/// A sub-agent is its parent's: nobody else can let it go on.
+pub(crate) fn not_resumable(mut action: StateAction) -> StateAction {
+    if let StateAction::ChatError(error) = &mut action {
+        error.part.resumable = Some(false);
+    }
+    action
 }

@@ -20,7 +20,7 @@ use ahp_types::state::{
 };
 use hostler_driver::{DriverEvent, FileEdit, PartId, PartKind, PermissionRequest, TokenUsage, TurnOutcome};
 
-pub(crate) use self::failure::{Failure, error};
+pub(crate) use self::failure::{Failure, error, not_resumable};
 pub(crate) use self::local::TOOL;
 pub(crate) use self::output::{INLINE, Output, beginning, content_hash, content_uri, named_content_uri};
 use self::tools::Tools;

@@ -20,6 +20,7 @@ use hostler_engine::{
     Published, ROOT, Reconnected, Retention, Shells, StoreOptions, Subscriber, SystemClock, TerminalsConfig,
     default_chat_uri,
 };
+use hostler_testkit::fake_archive::FakeArchive;
 use hostler_testkit::fake_driver::{FakeAgent, FakeDriver, FakeStarts};
 use serde_json::Value;
 
@@ -58,6 +59,8 @@ pub struct Options {
     pub turns_in_memory: usize,
     /// What starts shells in terminals; without it there are no terminals.
     pub shells: Option<Arc<dyn Shells>>,
+    /// What agents keep.
+    pub archive: Option<Arc<FakeArchive>>,
 }
 
 impl Default for Options {
@@ -72,6 +75,7 @@ impl Default for Options {
             session_defaults: JsonObject::new(),
             turns_in_memory: 1,
             shells: None,
+            archive: None,
         }
     }
 }
@@ -206,7 +210,8 @@ impl Rig {
 }
 
 async fn host(state: &Path, work: &Path, options: Options, permissions: PermissionConfig) -> (Engine, FakeStarts) {
-    let (driver, starts) = FakeDriver::new();
+    let archive = options.archive.map(|archive| archive as Arc<dyn hostler_driver::Archive>);
+    let (driver, starts) = FakeDriver::with_archive(archive);
     let config = EngineConfig {
         store: StoreOptions { retention: options.retention, ..StoreOptions::new(state) },
         drivers: vec![driver],

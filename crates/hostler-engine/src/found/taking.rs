@@ -1,0 +1,185 @@
+//! Taking a conversation in: the last turns at once, the others in pieces. Off the actor; the actor stores what comes out.
+
+use std::sync::Arc;
+
+use ahp_types::StringOrMarkdown;
+use ahp_types::state::{
+    ChatState, ChatSummary, MessageKind, ResponsePart, SessionConfigState, SessionLifecycle,
+    SystemNotificationResponsePart, Turn, TurnState,
+};
+use hostler_driver::{Archive, ArchiveError, Chronicle, ToldTurn};
+use hostler_store::Blob;
+use url::Url;
+use uuid::Uuid;
+
+use super::{FoundSession, retell};
+use crate::EngineError;
+use crate::clock;
+use crate::host::Host;
+use crate::past::{Kept, Past};
+use crate::session::{Session, message};
+
+/// How many older turns are told at a time.
+const PIECE: usize = 64;
+
+/// A conversation that is a session now, but not stored yet.
+pub(crate) struct Taken {
+    pub(crate) session: Session,
+    /// What its turns name.
+    pub(crate) blobs: Vec<Blob>,
+    pub(crate) chronicle: Arc<dyn Chronicle>,
+}
+
+/// Makes a session of a conversation, with its last turns.
+pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -> Result<Taken, EngineError> {
+    let driver = host.drivers.get(&found.provider);
+    let archive = driver.and_then(|driver| driver.archive());
+    let archive = archive.ok_or_else(|| EngineError::ProviderNotFound(found.provider.clone()))?;
+    let chronicle = archive.open(found.conversation.id).await?;
+    let turns = chronicle.turns();
+    let first = turns.len().saturating_sub(host.turns_in_memory.max(1));
+    let told = Arc::clone(&chronicle).tell(first..turns.len()).await?;
+    let mut session = begin(host, uri, found);
+    session.heard = Some(turns.last().map_or(Uuid::nil(), |mark| mark.id));
+    session.kept = Kept::taken_in(Past { turns: first, completed: first > 0, ..Past::default() });
+    session.untold = first;
+    // The agent has what was said last: a turn that failed there can be taken up here.
+    session.delivered = turns.last().map(|mark| mark.id.to_string());
+    let (session, blobs) = off_the_actor(move || {
+        let blobs = apply(&mut session, told);
+        (session, blobs)
+    })
+    .await?;
+    Ok(Taken { session, blobs, chronicle })
+}
+
+/// The session of a conversation, before anything is told of it.
+fn begin(host: &Host, uri: &Arc<str>, found: &FoundSession) -> Session {
+    let FoundSession { provider, conversation } = found;
+    // It may be gone: then the session can be read, and the next message says so.
+    let directory = conversation.directory.clone().filter(|directory| directory.is_absolute());
+    let directory = directory.unwrap_or_else(|| host.default_directory.clone());
+    let directories = Url::from_file_path(&directory).map(String::from).into_iter().collect();
+    let config = host.session_config(Some(&directory), &Default::default());
+    let config = config.inspect_err(|error| tracing::warn!(%error, "a found session begins without a configuration"));
+    let config = config.ok().map(|config| SessionConfigState { schema: config.schema, values: config.values });
+    let modified = clock::text(conversation.modified);
+    let created = conversation.created.clone().unwrap_or_else(|| modified.clone());
+    let mut session = Session::provisional(Arc::clone(uri), provider.clone(), directories, config, modified);
+    session.created_at = created;
+    session.conversation = conversation.id;
+    session.token = Some(conversation.token.clone());
+    let state = Arc::make_mut(&mut session.session);
+    state.title.clone_from(&conversation.title);
+    state.lifecycle = SessionLifecycle::Ready;
+    session
+}
+
+/// Applies told turns to a session, in their order. Gives the contents that they name.
+fn apply(session: &mut Session, told: Vec<ToldTurn>) -> Vec<Blob> {
+    let mut blobs = Vec::new();
+    for turn in told {
+        let otherwise = session.chat.modified_at.clone();
+        let retold = retell(session, turn, &otherwise);
+        for (channel, action) in &retold.actions {
+            session.apply(channel, action);
+        }
+        blobs.extend(retold.blobs);
+    }
+    let uri = Arc::clone(&session.uri);
+    for projection in session.chat_projections() {
+        session.apply(&uri, &projection);
+    }
+    blobs
+}
+
+/// Older turns of a session, ready to be stored.
+pub(crate) struct Piece {
+    /// The place of the first of them; they go on to where the session's turns began.
+    pub(crate) first: usize,
+    pub(crate) turns: Vec<Turn>,
+    /// The chats of their sub-agents, each with its line in the session.
+    pub(crate) workers: Vec<(ChatSummary, ChatState)>,
+    pub(crate) blobs: Vec<Blob>,
+    /// The record, for the next piece.
+    pub(crate) chronicle: Option<Arc<dyn Chronicle>>,
+}
+
+/// Tells the turns before those that a session has: as many as make a piece. `empty` is the session without any turn, `next`
+/// the id of the first turn that it has.
+///
+/// What the record does not tell any more is said in its place, so that every turn keeps its own.
+pub(crate) async fn gather(
+    archive: Option<Arc<dyn Archive>>,
+    chronicle: Option<Arc<dyn Chronicle>>,
+    mut empty: Session,
+    next: Option<String>,
+) -> Piece {
+    let until = empty.untold;
+    let first = until.saturating_sub(PIECE);
+    let told = tell(archive, chronicle, empty.conversation, first..until, next.as_deref()).await;
+    let (told, chronicle, why) = match told {
+        Ok((told, chronicle)) => (told, Some(chronicle), None),
+        Err(error) => {
+            tracing::warn!(session = &*empty.uri, %error, "turns of a record cannot be told any more");
+            (Vec::new(), None, Some(error.to_string()))
+        }
+    };
+    let piece = off_the_actor(move || {
+        let blobs = apply(&mut empty, told);
+        let mut turns = Vec::new();
+        let known = std::mem::take(&mut Arc::make_mut(&mut empty.chat).turns);
+        let missing = (until - first).saturating_sub(known.len());
+        let why = why.as_deref().unwrap_or("the agent's record of the conversation has become shorter");
+        turns.extend((first..first + missing).map(|place| lost(place, why)));
+        turns.extend(known);
+        let line = |chat: &ChatState| empty.session.chats.iter().find(|line| line.resource == chat.resource).cloned();
+        let workers = empty.workers.iter().filter_map(|worker| Some((line(&worker.chat)?, (*worker.chat).clone())));
+        (turns, workers.collect(), blobs)
+    });
+    let (turns, workers, blobs) = piece.await.unwrap_or_default();
+    Piece { first, turns, workers, blobs, chronicle }
+}
+
+type Told = (Vec<ToldTurn>, Arc<dyn Chronicle>);
+
+/// Tells turns by their places in the session, which are those of the record unless somebody has changed its course.
+async fn tell(
+    archive: Option<Arc<dyn Archive>>,
+    chronicle: Option<Arc<dyn Chronicle>>,
+    conversation: Uuid,
+    places: std::ops::Range<usize>,
+    next: Option<&str>,
+) -> Result<Told, ArchiveError> {
+    let chronicle = match chronicle {
+        Some(chronicle) => chronicle,
+        None => archive.ok_or(ArchiveError::Missing)?.open(conversation).await?,
+    };
+    let next = next.and_then(|id| Uuid::try_parse(id).ok());
+    let end = chronicle.turns().iter().position(|mark| Some(mark.id) == next).unwrap_or(0);
+    let count = places.len().min(end);
+    // The first ones are those that the record may lack.
+    let told = Arc::clone(&chronicle).tell(end - count..end).await?;
+    Ok((told, chronicle))
+}
+
+/// What stands in the place of a turn that the record does not tell any more.
+fn lost(place: usize, why: &str) -> Turn {
+    let says = format!("This turn could not be taken over: {why}.");
+    Turn {
+        id: format!("lost-{place}"),
+        started_at: None,
+        duration: None,
+        message: message(String::new(), MessageKind::SystemNotification),
+        response_parts: vec![ResponsePart::SystemNotification(SystemNotificationResponsePart {
+            content: StringOrMarkdown::Plain(says),
+            meta: None,
+        })],
+        usage: None,
+        state: TurnState::Error,
+    }
+}
+
+async fn off_the_actor<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| EngineError::Stopping)
+}

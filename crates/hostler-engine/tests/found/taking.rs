@@ -1,0 +1,74 @@
+//! Opening.
+
+use hostler_engine::Extent;
+
+use super::{FOUND, expected, fetch, found, turns, viewer};
+
+#[tokio::test]
+async fn a_found_conversation_is_opened_with_all_its_turns() {
+    let (rig, _archive) = found(2, 300).await;
+    let listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=300));
+    let session = listener.session.as_ref().unwrap();
+    assert_eq!(session.title, "message 1");
+    assert_eq!(rig.listed(), [FOUND]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn its_next_message_resumes_the_record() {
+    let (mut rig, _archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.say(FOUND, "t4", "go on").await;
+    let start = rig.starts.next().await;
+    let token = hostler_driver::ResumeToken(format!("record-{}", super::id()));
+    let resume = hostler_driver::ConversationStart::Resume { id: super::id(), token };
+    assert_eq!(start.spec.conversation, resume);
+    let mut agent = start.succeed();
+    assert_eq!(agent.prompt().await, "go on");
+    agent.answer(1, "yes", "!").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener).last().unwrap(), "go on: yes!");
+    assert_eq!(turns(&listener).len(), 4);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn whoever_wants_an_older_turn_waits_until_it_is_taken_in() {
+    let (rig, archive) = found(2, 300).await;
+    // The window, and nothing else.
+    archive.allow(1);
+    let mut viewer = viewer(&rig, Extent::Last(2)).await;
+    assert_eq!(turns(&viewer), expected(299..=300));
+    archive.told().await;
+    let mut fetching = Box::pin(fetch(&rig, &mut viewer));
+    assert!(futures::poll!(fetching.as_mut()).is_pending());
+    archive.allow(1);
+    fetching.await;
+    assert_eq!(turns(&viewer), expected(235..=300), "the first piece");
+    archive.allow(usize::MAX);
+    while viewer.chat.as_ref().unwrap().turns_next_cursor.is_some() {
+        fetch(&rig, &mut viewer).await;
+    }
+    assert_eq!(turns(&viewer), expected(1..=300));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_host_that_dies_while_it_takes_a_conversation_in_goes_on_after_it() {
+    let (rig, archive) = found(2, 300).await;
+    archive.allow(2);
+    drop(viewer(&rig, Extent::Last(2)).await);
+    archive.told().await;
+    let dead = rig.engine.clone();
+    let rig = rig.crash().await;
+    let waiting = tokio::spawn({
+        let archive = std::sync::Arc::clone(&archive);
+        async move { archive.allow(usize::MAX) }
+    });
+    let listener = rig.listen(FOUND).await;
+    waiting.await.unwrap();
+    assert_eq!(turns(&listener), expected(1..=300));
+    rig.engine.shutdown().await;
+    dead.shutdown().await;
+}

@@ -1,0 +1,233 @@
+//! Conversations that were never led: a test says what is in them, and what is wrong with them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use hostler_driver::{
+    Archive, ArchiveError, Chronicle, DriverEvent, Found, FoundConversation, Mark, PartId, PartKind, ResumeToken, Said,
+    ToldTurn, TurnOutcome,
+};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+/// An archive in a test's hands.
+pub struct FakeArchive {
+    directory: PathBuf,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    conversations: Mutex<BTreeMap<Uuid, FakeConversation>>,
+    /// How many tellings may still happen; the others wait.
+    tellings: watch::Sender<usize>,
+}
+
+/// A conversation of such an archive.
+#[derive(Debug, Clone)]
+pub struct FakeConversation {
+    /// What a look shows of it.
+    pub found: FoundConversation,
+    /// What is told of it.
+    pub turns: Vec<FakeTurn>,
+    /// Why it cannot be read, if it cannot.
+    pub broken: Option<ArchiveError>,
+}
+
+/// A turn of such a conversation.
+#[derive(Debug, Clone)]
+pub struct FakeTurn {
+    /// Where it stands.
+    pub mark: Mark,
+    /// What it was begun with.
+    pub said: Said,
+    /// When.
+    pub began: Option<String>,
+    /// And until when it went on.
+    pub ended: Option<String>,
+    /// What happened in it.
+    pub events: Vec<DriverEvent>,
+}
+
+impl FakeTurn {
+    /// A turn with one answer. Its number makes its id, and its time.
+    pub fn new(number: u32, said: &str, answer: &str) -> Self {
+        let part = PartId(1);
+        let at = |second: u32| {
+            let (hours, minutes) = (number / 60 % 24, number % 60);
+            Some(format!("2026-01-{:02}T{hours:02}:{minutes:02}:{second:02}.000Z", 1 + number / 1440))
+        };
+        Self {
+            mark: Mark { id: Uuid::from_u128(u128::from(number)), message: Some(Uuid::new_v4()), over: true },
+            said: Said::Person { text: said.to_owned(), attached: 0 },
+            began: at(0),
+            ended: at(2),
+            events: vec![
+                DriverEvent::MessageStarted,
+                DriverEvent::PartStarted { part, kind: PartKind::Text },
+                DriverEvent::Delta { part, text: answer.to_owned() },
+                DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false }),
+            ],
+        }
+    }
+
+    /// The same, by a message of this id.
+    #[must_use]
+    pub fn of(mut self, message: Option<Uuid>) -> Self {
+        self.mark.message = message;
+        self
+    }
+}
+
+impl FakeArchive {
+    /// An empty archive that says that it lives in this directory.
+    pub fn new(directory: &Path) -> Arc<Self> {
+        let shared = Shared { conversations: Mutex::default(), tellings: watch::Sender::new(usize::MAX) };
+        Arc::new(Self { directory: directory.to_owned(), shared: Arc::new(shared) })
+    }
+
+    fn conversations(&self) -> MutexGuard<'_, BTreeMap<Uuid, FakeConversation>> {
+        self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a conversation into it, with so many turns: `message 1` has the `answer 1`.
+    pub fn put(&self, id: Uuid, directory: &Path, turns: u32) {
+        let found = FoundConversation {
+            id,
+            token: ResumeToken(format!("record-{id}")),
+            title: "message 1".to_owned(),
+            tag: None,
+            directory: Some(directory.to_owned()),
+            created: Some("2026-01-01T00:00:00.000Z".to_owned()),
+            modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+        };
+        let turns = (1..=turns).map(|n| FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))).collect();
+        self.conversations().insert(id, FakeConversation { found, turns, broken: None });
+    }
+
+    /// Changes a conversation.
+    pub fn change(&self, id: Uuid, change: impl FnOnce(&mut FakeConversation)) {
+        change(self.conversations().get_mut(&id).expect("the conversation is there"));
+    }
+
+    /// Takes a conversation out.
+    pub fn remove(&self, id: Uuid) {
+        self.conversations().remove(&id);
+    }
+
+    /// Lets so many tellings happen; the others wait until there are more.
+    pub fn allow(&self, tellings: usize) {
+        self.shared.tellings.send_replace(tellings);
+    }
+
+    /// Waits until all tellings that were allowed have happened.
+    pub async fn told(&self) {
+        let mut tellings = self.shared.tellings.subscribe();
+        let _ = tellings.wait_for(|left| *left == 0).await;
+    }
+}
+
+impl Shared {
+    /// Waits for the right to tell something.
+    async fn may_tell(&self) {
+        let mut tellings = self.tellings.subscribe();
+        loop {
+            let _ = tellings.wait_for(|left| *left > 0).await;
+            let taken = self.tellings.send_if_modified(|left| {
+                let taken = *left > 0;
+                if taken && *left != usize::MAX {
+                    *left -= 1;
+                }
+                taken
+            });
+            if taken {
+                return;
+            }
+        }
+    }
+}
+
+impl Archive for FakeArchive {
+    fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn look(&self) -> BoxFuture<'static, Found> {
+        let conversations = self.conversations().values().map(|conversation| conversation.found.clone()).collect();
+        std::future::ready(Found { conversations, unreadable: Vec::new() }).boxed()
+    }
+
+    fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
+        let opened = match self.conversations().get(&conversation) {
+            None => Err(ArchiveError::Missing),
+            Some(FakeConversation { broken: Some(error), .. }) => Err(error.clone()),
+            Some(FakeConversation { turns, .. }) => {
+                let marks = turns.iter().map(|turn| turn.mark).collect();
+                let shared = Arc::clone(&self.shared);
+                Ok(Arc::new(FakeChronicle { shared, conversation, turns: turns.clone(), marks }) as Arc<dyn Chronicle>)
+            }
+        };
+        std::future::ready(opened).boxed()
+    }
+
+    fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>> {
+        let mut conversations = self.conversations();
+        let renamed = conversations.get_mut(&conversation).ok_or(ArchiveError::Missing);
+        let renamed = renamed.map(|conversation| title.clone_into(&mut conversation.found.title));
+        std::future::ready(renamed).boxed()
+    }
+
+    fn tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), ArchiveError>> {
+        let mut conversations = self.conversations();
+        let tagged = conversations.get_mut(&conversation).ok_or(ArchiveError::Missing);
+        let tagged = tagged.map(|conversation| conversation.found.tag = tag.map(str::to_owned));
+        std::future::ready(tagged).boxed()
+    }
+
+    fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), ArchiveError>> {
+        self.conversations().remove(&conversation);
+        std::future::ready(Ok(())).boxed()
+    }
+}
+
+struct FakeChronicle {
+    shared: Arc<Shared>,
+    conversation: Uuid,
+    turns: Vec<FakeTurn>,
+    marks: Vec<Mark>,
+}
+
+impl Chronicle for FakeChronicle {
+    fn turns(&self) -> &[Mark] {
+        &self.marks
+    }
+
+    fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>> {
+        async move {
+            self.shared.may_tell().await;
+            let conversations = self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(error) = conversations.get(&self.conversation).and_then(|now| now.broken.clone()) {
+                return Err(error);
+            }
+            let turns = self.turns.get(places).unwrap_or_default().iter().cloned();
+            Ok(turns
+                .map(|FakeTurn { mark, said, began, ended, events }| ToldTurn {
+                    id: mark.id,
+                    said,
+                    began,
+                    ended,
+                    events,
+                })
+                .collect())
+        }
+        .boxed()
+    }
+
+    fn damage(&self) -> &[String] {
+        &[]
+    }
+}

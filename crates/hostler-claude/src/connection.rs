@@ -143,7 +143,7 @@ impl ClaudeConnection {
 impl Connection for ClaudeConnection {
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
         async move {
-            let id = Uuid::new_v4();
+            let id = prompt.id().unwrap_or_else(Uuid::new_v4);
             let message = prompt::message(&prompt, id);
             // Before it is written: the turn may begin before we hear that it was.
             self.shared.mapper().prompt_sent(id);

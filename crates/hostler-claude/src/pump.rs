@@ -158,7 +158,7 @@ impl Pump {
         if steer.text.blocks().is_empty() {
             return self.shared.mapper().inject(&steer.id).then_some(steer);
         }
-        let id = Uuid::new_v4();
+        let id = steer.text.id().unwrap_or_else(Uuid::new_v4);
         // Made before the lock is taken: it may be large.
         let line = prompt::folded(&steer.text, id).to_line().ok()?;
         let mut mapper = self.shared.mapper();

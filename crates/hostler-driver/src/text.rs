@@ -1,18 +1,20 @@
 use std::fmt;
 
 use hostler_attachments::Block;
+use uuid::Uuid;
 
 /// A user's message on its way to the agent. Never printed: its `Debug` shows sizes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Prompt {
     text: String,
     blocks: Vec<Block>,
+    id: Option<Uuid>,
 }
 
 impl Prompt {
     /// Wraps a message's text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), blocks: Vec::new() }
+        Self { text: text.into(), blocks: Vec::new(), id: None }
     }
 
     /// What is attached to it, in the user's order.
@@ -20,6 +22,18 @@ impl Prompt {
     pub fn with_blocks(mut self, blocks: Vec<Block>) -> Self {
         self.blocks = blocks;
         self
+    }
+
+    /// The id that the agent knows it by, and keeps in its own record of the conversation. Without one the driver mints it.
+    #[must_use]
+    pub fn with_id(mut self, id: Uuid) -> Self {
+        self.id = Some(id);
+        self
+    }
+
+    /// The id that it is sent with, if somebody chose one.
+    pub fn id(&self) -> Option<Uuid> {
+        self.id
     }
 
     /// The text, for the one place that writes it to the agent.

@@ -355,10 +355,11 @@ impl Connection for FakeConnection {
     fn send(&self, prompt: Prompt) -> BoxFuture<'_, Result<Uuid, ConnectionError>> {
         async move {
             let text = prompt.expose().to_owned();
+            let id = prompt.id().unwrap_or_else(Uuid::new_v4);
             *self.state.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(prompt);
             self.state.prompted.store(true, Ordering::SeqCst);
             self.prompts.send(text).await.map_err(|_| ConnectionError::Gone(None))?;
-            Ok(Uuid::new_v4())
+            Ok(id)
         }
         .boxed()
     }

@@ -20,3 +20,5 @@ mod pictures;
 mod policies;
 #[path = "driver/steering.rs"]
 mod steering;
+#[path = "driver/transcripts.rs"]
+mod transcripts;

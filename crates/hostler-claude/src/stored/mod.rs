@@ -14,6 +14,10 @@
 //! * [`replay`]: a turn as driver events, by the mapping of live agents.
 //! * [`spans`](Span): the conversation cut into turns.
 //!
+//! A message's id, as the host wrote it, is the id of its record (both builds). A message that is folded into a running turn
+//! is a record of its own (`queued_command`), which names that id as its source. Words that are told in the answer to a hook
+//! have none, and a command like `/compact` gets another one from the older build.
+//!
 //! **Architecture Invariant:** a transcript is somebody else's file. It may be cut off, damaged, written by a build that
 //! we have never seen, or grow while it is read: every such thing has a name here, none is an error of its neighbours.
 

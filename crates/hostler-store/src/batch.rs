@@ -82,7 +82,7 @@ pub enum CatalogueChange {
         /// The `SessionSummary` as JSON.
         summary: String,
     },
-    /// Forgets a session, its channels and its part of the journal.
+    /// Forgets a session, its channels and its part of the journal. Its conversations are noted as deleted.
     Remove {
         /// The session's URI.
         session: Arc<str>,
@@ -135,6 +135,15 @@ pub struct StoredClient {
     pub seen_ms: i64,
 }
 
+/// Whose a conversation of the agent is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredConversation {
+    /// The conversation.
+    pub id: String,
+    /// The session that it belongs to; `None` if a person has deleted it.
+    pub session: Option<String>,
+}
+
 /// Runs in sequence order, under the sequencer's lock, with the last number that was given out. Must be quick.
 pub(crate) type Then = Box<dyn FnOnce(u64) + Send>;
 
@@ -155,6 +164,7 @@ pub struct Batch {
     /// A client brings the contents, although none of its actions is here.
     pub(crate) brought: bool,
     pub(crate) audit: Vec<AuditEntry>,
+    pub(crate) conversations: Vec<StoredConversation>,
     /// An action for one listener only.
     pub(crate) aside: Option<(Entry, Aside)>,
     pub(crate) then: Option<Then>,
@@ -175,6 +185,7 @@ impl Batch {
             blobs: Vec::new(),
             brought: false,
             audit: Vec::new(),
+            conversations: Vec::new(),
             aside: None,
             then: None,
             done: None,
@@ -237,6 +248,12 @@ impl Batch {
     /// Adds decisions to the session's audit log. Ignored for batches of no session.
     pub fn audit(mut self, entries: impl IntoIterator<Item = AuditEntry>) -> Self {
         self.audit.extend(entries);
+        self
+    }
+
+    /// Notes whose a conversation of the agent is. The last note counts. Ignored for memory-only batches.
+    pub fn conversation(mut self, id: impl Into<String>, session: Option<&str>) -> Self {
+        self.conversations.push(StoredConversation { id: id.into(), session: session.map(str::to_owned) });
         self
     }
 

@@ -113,6 +113,30 @@ const MIGRATIONS: &[M<'static>] = &[
          CREATE INDEX chats_of_session ON chats (session);
          INSERT INTO chats SELECT chat, session, 0, MAX(position) + 1 FROM turns GROUP BY chat;",
     ),
+    M::up(
+        "-- Which session each of the agent's conversations belongs to. None: a person has deleted it, and it is not
+         -- shown again, whatever comes back.
+         CREATE TABLE conversations (id TEXT PRIMARY KEY, session TEXT) WITHOUT ROWID;
+         CREATE INDEX conversations_of_session ON conversations (session) WHERE session IS NOT NULL;
+
+         -- Those of the sessions that are there: as they began, and as they went on, which the transcript's name says.
+         WITH
+             facts (session, body) AS (
+                 SELECT session, body FROM snapshots
+                 UNION ALL
+                 SELECT c.session, j.body FROM journal j JOIN channels c ON c.id = j.channel
+                 WHERE j.kind = 1 AND c.session IS NOT NULL
+             ),
+             read (session, id, token) AS (
+                 SELECT session, json_extract(body, '$.conversation'), json_extract(body, '$.token')
+                 FROM facts WHERE json_valid(body)
+             )
+         INSERT OR IGNORE INTO conversations
+         SELECT id, session FROM read WHERE id IS NOT NULL
+         UNION ALL
+         SELECT substr(token, -42, 36), session FROM read
+         WHERE token GLOB '*/????????-????-????-????-????????????.jsonl';",
+    ),
 ];
 
 /// Opens the file for the writer, creating or migrating it.
@@ -198,6 +222,31 @@ mod tests {
         let stored = crate::reader::session(&db, "s").unwrap();
         let bodies: Vec<_> = stored.turns.iter().map(|turn| (&*turn.chat, &*turn.body)).collect();
         assert_eq!(bodies, [("c", r#"{"id":"t1"}"#), ("c", "not JSON"), ("d", r#"{"id":"t3"}"#)]);
+    }
+
+    #[test]
+    fn sessions_that_were_there_before_their_conversations_were_noted_have_theirs() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut old = Connection::open(dir.path().join(FILE)).unwrap();
+        Migrations::from_slice(MIGRATIONS).to_version(&mut old, 6).unwrap();
+        let [first, cleared, second] = [1, 2, 3].map(|n| format!("00000000-0000-4000-8000-{n:012}"));
+        let rows = format!(
+            r#"INSERT INTO channels VALUES (1, 's', 's'), (2, 'c', 's'), (3, 't', 't'), (4, 'root', NULL);
+               INSERT INTO snapshots VALUES ('t', 1, '{{"conversation":"{second}","token":null}}'), ('u', 1, 'not JSON');
+               INSERT INTO journal (seq, channel, kind, body) VALUES
+                   (1, 1, 1, '{{"record":"opened","conversation":"{first}"}}'),
+                   (2, 2, 1, '{{"record":"resume","token":"/p/{cleared}.jsonl"}}'),
+                   (3, 2, 1, '{{"record":"resume","token":"of another kind"}}'),
+                   (4, 1, 0, '{{"conversation":"an action says nothing about it"}}'),
+                   (5, 4, 1, '{{"conversation":"of no session"}}');"#
+        );
+        old.execute_batch(&rows).unwrap();
+        drop(old);
+        let db = open_writer(dir.path(), false).unwrap();
+        let known = crate::reader::conversations(&db).unwrap();
+        let mut known: Vec<_> = known.iter().map(|known| (&*known.id, known.session.as_deref())).collect();
+        known.sort_unstable();
+        assert_eq!(known, [(&*first, Some("s")), (&*cleared, Some("s")), (&*second, Some("t"))]);
     }
 
     #[test]

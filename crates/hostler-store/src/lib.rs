@@ -29,7 +29,7 @@ mod writer;
 pub use audit::{AuditEntry, AuditRow};
 pub use batch::{
     Batch, CatalogueChange, ChatRow, Durability, Entry, HostRecord, Published, Publisher, SnapshotRow, StoredClient,
-    TurnRow,
+    StoredConversation, TurnRow,
 };
 pub use blob::Blob;
 pub use error::StoreError;

@@ -4,7 +4,7 @@ use ahp_types::ActionOrigin;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::StoreError;
-use crate::batch::StoredClient;
+use crate::batch::{StoredClient, StoredConversation};
 use crate::turns::{self, StoredTurn};
 
 /// A session's row in the catalogue.
@@ -47,6 +47,12 @@ pub(crate) fn sessions(db: &Connection) -> Result<Vec<StoredSession>, StoreError
     let mut statement = db.prepare_cached("SELECT uri, listed, summary FROM sessions")?;
     let rows = statement
         .query_map([], |row| Ok(StoredSession { uri: row.get(0)?, listed: row.get(1)?, summary: row.get(2)? }))?;
+    rows.collect::<Result<_, _>>().map_err(StoreError::from)
+}
+
+pub(crate) fn conversations(db: &Connection) -> Result<Vec<StoredConversation>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT id, session FROM conversations")?;
+    let rows = statement.query_map([], |row| Ok(StoredConversation { id: row.get(0)?, session: row.get(1)? }))?;
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::{Transaction, params};
 
-use crate::batch::{CatalogueChange, Entry, HostRecord, SnapshotRow, StoredClient};
+use crate::batch::{CatalogueChange, Entry, HostRecord, SnapshotRow, StoredClient, StoredConversation};
 use crate::{AuditEntry, Blob, StoreError, audit, blob, turns};
 
 /// One thing to write.
@@ -25,6 +25,7 @@ pub(crate) enum Row {
         row: SnapshotRow,
     },
     Client(StoredClient),
+    Conversation(StoredConversation),
     Blob {
         session: Arc<str>,
         seq: u64,
@@ -89,10 +90,18 @@ impl Row {
                     "DELETE FROM turns WHERE session = ?1",
                     "DELETE FROM chats WHERE session = ?1",
                     "DELETE FROM audit WHERE session = ?1",
+                    "UPDATE conversations SET session = NULL WHERE session = ?1",
                 ] {
                     tx.execute(table, params![&**session])?;
                 }
                 blob::forget(tx, session)?;
+            }
+            Self::Conversation(StoredConversation { id, session }) => {
+                tx.prepare_cached(
+                    "INSERT INTO conversations (id, session) VALUES (?1, ?2)
+                     ON CONFLICT (id) DO UPDATE SET session = excluded.session",
+                )?
+                .execute(params![id, session])?;
             }
             Self::Blob { session, seq, blob } => blob::write(tx, session, as_sql(*seq), blob)?,
             Self::Audit { session, entry } => audit::write(tx, session, entry)?,

@@ -275,6 +275,7 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
             rows.extend(batch.audit.into_iter().map(|entry| Row::Audit { session: Arc::clone(session), entry }));
         }
         rows.extend(batch.catalogue.map(Row::Catalogue));
+        rows.extend(batch.conversations.into_iter().map(Row::Conversation));
         rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
         rows.extend(batch.client.map(Row::Client));
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::batch::{Publisher, StoredClient};
+use crate::batch::{Publisher, StoredClient, StoredConversation};
 use crate::reader::{self, JournalRow, StoredSession, StoredState};
 use crate::readers::Readers;
 use crate::retention::Retention;
@@ -70,6 +70,14 @@ impl Store {
     /// If the catalogue cannot be read.
     pub async fn sessions(&self) -> Result<Vec<StoredSession>, StoreError> {
         self.read(reader::sessions).await
+    }
+
+    /// The agents' conversations that belong to a session, or did until a person deleted them.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn conversations(&self) -> Result<Vec<StoredConversation>, StoreError> {
+        self.read(reader::conversations).await
     }
 
     /// What was there when this life began.

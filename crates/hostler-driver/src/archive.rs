@@ -16,6 +16,11 @@ pub trait Archive: Send + Sync + 'static {
     /// Looks which there are. What has not changed since the last look costs nothing.
     fn look(&self) -> BoxFuture<'static, Found>;
 
+    /// The conversation that a resume token continues, if the token says so.
+    fn conversation(&self, _token: &ResumeToken) -> Option<Uuid> {
+        None
+    }
+
     /// Looks where everything stands in a conversation, as it is now. Its turns are told later, by their places.
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>>;
 
@@ -70,6 +75,8 @@ pub struct FoundConversation {
     pub token: ResumeToken,
     /// What a person would call it.
     pub title: String,
+    /// The name that somebody gave it, if somebody did.
+    pub given_title: Option<String>,
     /// Its tag.
     pub tag: Option<String>,
     /// The directory that it was led in.

@@ -53,6 +53,10 @@ impl Archive for Transcripts {
         .boxed()
     }
 
+    fn conversation(&self, token: &ResumeToken) -> Option<Uuid> {
+        Path::new(&token.0).file_stem()?.to_str().and_then(|stem| Uuid::try_parse(stem).ok())
+    }
+
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
         self.with(conversation, |found| Ok(Arc::new(Book::open(found)?) as Arc<dyn Chronicle>))
     }
@@ -112,6 +116,7 @@ fn listed(found: &Conversation) -> FoundConversation {
         id: found.id,
         token: ResumeToken(found.path.to_string_lossy().into_owned()),
         title: found.outline.name().unwrap_or_default().to_owned(),
+        given_title: found.outline.title.clone(),
         tag: found.outline.tag.clone(),
         directory: found.outline.directory.as_ref().map(PathBuf::from),
         created: found.outline.created.clone(),
@@ -256,6 +261,8 @@ mod tests {
         let [listed] = &found.conversations[..] else { panic!("{found:?}") };
         assert_eq!((listed.id, listed.title.as_str(), listed.directory.as_deref()), (id, "hi", Some(Path::new("/p"))));
         assert_eq!(Path::new(&listed.token.0), path);
+        assert_eq!(archive.conversation(&listed.token), Some(id));
+        assert_eq!(archive.conversation(&ResumeToken("no name".to_owned())), None);
         let book = archive.open(id).await.unwrap();
         assert_eq!(book.turns().len(), 1);
         let told = Arc::clone(&book).tell(0..1).await.unwrap();

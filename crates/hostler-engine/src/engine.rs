@@ -30,6 +30,7 @@ use crate::paging::Extent;
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
 use crate::progress::ProgressWish;
+use crate::prompt_ids::PromptIds;
 use crate::resources::{GrantPolicy, Shelf};
 use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
@@ -138,6 +139,9 @@ impl Engine {
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
         let rules = Arc::new(RuleBook::open(&config.store.dir)?);
+        let prompt_ids = PromptIds::open(&config.store.dir).map_err(|error| {
+            EngineError::Invalid(format!("the key of prompts' ids could not be read or made: {error}"))
+        })?;
         let hub = Arc::new(Hub::new(config.clock.monotonic()));
         let publisher: Arc<dyn Publisher> = Arc::<Hub>::clone(&hub);
         let store = Store::open(&config.store, publisher)?;
@@ -176,6 +180,7 @@ impl Engine {
             default_directory: config.default_directory,
             sessions: Mutex::default(),
             untold: Untold::default(),
+            prompt_ids,
             agents: Mutex::default(),
             stop: CancellationToken::new(),
             stopped: OnceCell::new(),

@@ -28,6 +28,7 @@ use crate::local::{self, Local};
 use crate::paging::{OlderTurns, Shown};
 use crate::permissions::PermissionConfig;
 use crate::port::{AgentStatus, ModelGateway};
+use crate::prompt_ids::PromptIds;
 use crate::resources::Shelf;
 use crate::root::Root;
 use crate::session::Dispatch;
@@ -88,6 +89,8 @@ pub(crate) struct Host {
     pub(crate) sessions: Mutex<Sessions>,
     /// Turns that are still to be taken in.
     pub(crate) untold: Untold,
+    /// How prompts are told from those of others in the agents' records.
+    pub(crate) prompt_ids: PromptIds,
     pub(crate) agents: Mutex<HashMap<Arc<str>, AgentStatus>>,
     /// Fires when the host goes down: nothing new begins.
     pub(crate) stop: CancellationToken,

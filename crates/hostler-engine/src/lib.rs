@@ -32,6 +32,7 @@ mod permissions;
 mod port;
 mod preview;
 mod progress;
+mod prompt_ids;
 mod record;
 mod resources;
 mod restore;

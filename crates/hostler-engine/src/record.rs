@@ -31,6 +31,8 @@ pub(crate) enum Record {
     Resume { token: ResumeToken },
     /// The agent works on a turn's message, so it must not get it again.
     Delivered { turn: String },
+    /// The agent's record of the conversation was looked at up to this turn.
+    Heard { turn: Uuid },
     /// The agent was told what a person said in the middle of the turn.
     Injected { message: String },
     /// A person has allowed something as long as the session lives, by these rules.

@@ -141,6 +141,11 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 session.delivered = Some(turn);
             }
         }
+        Ok(Record::Heard { turn }) => {
+            if let Some(session) = session.as_mut() {
+                session.heard = Some(turn);
+            }
+        }
         Ok(Record::Injected { message }) => {
             if let Some(session) = session.as_mut() {
                 session.injected = Some(message);

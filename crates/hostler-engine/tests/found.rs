@@ -3,6 +3,8 @@
 
 mod common;
 
+#[path = "found/elsewhere.rs"]
+mod elsewhere;
 #[path = "found/taking.rs"]
 mod taking;
 

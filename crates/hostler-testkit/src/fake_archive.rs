@@ -100,6 +100,7 @@ impl FakeArchive {
             id,
             token: ResumeToken(format!("record-{id}")),
             title: "message 1".to_owned(),
+            given_title: None,
             tag: None,
             directory: Some(directory.to_owned()),
             created: Some("2026-01-01T00:00:00.000Z".to_owned()),
@@ -159,6 +160,10 @@ impl Archive for FakeArchive {
     fn look(&self) -> BoxFuture<'static, Found> {
         let conversations = self.conversations().values().map(|conversation| conversation.found.clone()).collect();
         std::future::ready(Found { conversations, unreadable: Vec::new() }).boxed()
+    }
+
+    fn conversation(&self, token: &ResumeToken) -> Option<Uuid> {
+        Uuid::try_parse(token.0.strip_prefix("record-")?).ok()
     }
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {

@@ -191,11 +191,17 @@ impl Actor {
     pub(super) fn write_prompt(&mut self, prompt: Prompt) {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
+        let prompt = prompt.with_id(self.prompt_id());
         self.unsent = true;
         self.tasks.spawn(async move {
             let result = connection.send(prompt).await;
             Input::Agent(AgentNews::Sent { attempt, result })
         });
+    }
+
+    /// The id of the next prompt, by which it is known to be ours wherever the agent keeps it.
+    pub(super) fn prompt_id(&self) -> Uuid {
+        self.host.prompt_ids.mint(self.session.conversation)
     }
 
     pub(super) fn interrupt_agent(&mut self) {

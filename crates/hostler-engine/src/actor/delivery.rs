@@ -43,16 +43,19 @@ impl Actor {
     pub(super) fn hand_message(&mut self, id: String, message: &Message) {
         let Some((connection, attempt)) = self.agent.connection() else { return };
         if !has_blocks(message) {
-            connection.steer(Steer { id: SteerId(id.clone()), text: Prompt::new(message.text.clone()) });
+            let text = Prompt::new(message.text.clone()).with_id(self.prompt_id());
+            connection.steer(Steer { id: SteerId(id.clone()), text });
             self.handed = Some(id);
             return;
         }
         let (blocks, text, host) = (blocks_of(message), message.text.clone(), Arc::clone(&self.host));
+        let prompt_id = self.prompt_id();
         let reading = self.readings.wrapping_add(1);
         (self.readings, self.loading) = (reading, Some(reading));
         self.tasks.spawn(async move {
             let result = load(&host.store, &blocks).await;
-            let result = result.map(|blocks| Steer { id: SteerId(id), text: Prompt::new(text).with_blocks(blocks) });
+            let text = Prompt::new(text).with_id(prompt_id);
+            let result = result.map(|blocks| Steer { id: SteerId(id), text: text.with_blocks(blocks) });
             Input::Agent(AgentNews::Loaded { attempt, loaded: Loaded::Steer { reading, result } })
         });
     }

@@ -216,6 +216,7 @@ impl Actor {
 
     async fn turn_started(&mut self, dispatch: &Dispatch, mut action: ChatTurnStartedAction) -> Result<(), Refusal> {
         self.check_start(dispatch, &action).await?;
+        self.check_elsewhere().await?;
         // A start time that no end can be counted from would make the turn impossible to end.
         if !is_start(&action.started_at) {
             action.started_at = self.host.clock.now_text();

@@ -13,6 +13,7 @@ mod change;
 mod delivery;
 mod desk;
 mod dispatch;
+mod elsewhere;
 mod events;
 mod known;
 mod local;
@@ -40,7 +41,7 @@ use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
-use hostler_driver::{BackgroundTask, DriverEvent, Images, RequestId};
+use hostler_driver::{ArchiveError, BackgroundTask, Chronicle, DriverEvent, Images, RequestId};
 use hostler_rules::Mode;
 use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -49,6 +50,7 @@ use tokio::task::JoinSet;
 use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
+use self::elsewhere::Elsewhere;
 use self::local::{LocalNews, Run};
 pub use self::output::BackgroundOutput;
 use self::pictures::{Dropped, Dropping};
@@ -122,6 +124,12 @@ pub(crate) enum Input {
     Known(String, oneshot::Sender<Option<Known>>),
     /// A person's command has printed something, or is over.
     Local(LocalNews),
+    /// The agent's record of the conversation has changed, by whomever.
+    RecordChanged,
+    /// It is time to look whether somebody else is still in the middle of a turn.
+    LookAgain,
+    /// It was read, or could not be.
+    RecordRead(Result<Arc<dyn Chronicle>, ArchiveError>),
     /// Older turns of the agent's record are told.
     Told(Box<Piece>),
     /// Git has said which branch the directory is on.
@@ -219,6 +227,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         dropping: None,
         readings: 0,
         unsent: false,
+        elsewhere: Elsewhere::default(),
         changing: VecDeque::new(),
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
@@ -237,6 +246,10 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         actor.nothing_beside().await;
         actor.end_interrupted_workers().await;
         actor.end_interrupted_turn().await;
+        match &chronicle {
+            Some(chronicle) => actor.hear(Arc::clone(chronicle)).await,
+            None => actor.catch_up().await,
+        }
         actor.tell_queue().await;
         actor.expect_clients().await;
     }
@@ -336,6 +349,8 @@ pub(super) struct Actor {
     unsent: bool,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
     changing: VecDeque<(Box<Dispatch>, Mode)>,
+    /// What others do in the conversation.
+    elsewhere: Elsewhere,
     /// The commands of people that run.
     runs: Vec<Run>,
     /// The client that has started the turn.
@@ -388,6 +403,9 @@ impl Actor {
             Input::DropImages(which, reply) => self.drop_images(which, reply).await,
             Input::Known(channel, reply) => drop(reply.send(self.known(&channel))),
             Input::Local(news) => self.local_news(news).await,
+            Input::RecordChanged => self.record_changed(),
+            Input::LookAgain => self.look_again(),
+            Input::RecordRead(read) => self.record_read(read).await,
             Input::Told(piece) => self.told_older(*piece).await,
             Input::Branch(branch) => self.branch_is(branch).await,
             Input::Dispose(reply) => {

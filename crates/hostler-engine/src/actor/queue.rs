@@ -59,6 +59,7 @@ impl Actor {
             let max = self.host.max_queue;
             return Err(format!("the queue is full ({max} messages); wait for a turn's end or remove one"));
         }
+        self.check_elsewhere().await?;
         let change = Change::default().chat_of(StateAction::ChatPendingMessageSet(action), Some(dispatch.origin()));
         let change = change.blobs(dispatch.contents.blobs());
         let change = if self.session.stored { change } else { change.opens() };

@@ -33,6 +33,7 @@ impl Actor {
         if self.session.chat.active_turn.is_some() || !self.machine.can_accept() {
             return Err("a turn is running".to_owned());
         }
+        self.check_elsewhere().await?;
         let last = self.session.chat.turns.last().filter(|turn| turn.id == action.turn_id);
         let Some(turn) = last else { return Err("only the last turn can be resumed".to_owned()) };
         let resumable = match turn.response_parts.last() {

@@ -31,6 +31,7 @@ pub(super) async fn take_in(
     let batch = Batch::new(Some(Arc::clone(uri)), Durability::Durable)
         .blobs(blobs)
         .catalogue(put(uri, true, &summary)?)
+        .conversation(session.conversation, Some(uri))
         .snapshot(session.snapshot_row()?)
         .then(move |_| announce(&catalogue_host, session_uri, line));
     host.store.sequencer().commit(batch).await?;

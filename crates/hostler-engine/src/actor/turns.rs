@@ -160,6 +160,7 @@ impl Actor {
         self.transcript = None;
         self.look_at_branch();
         self.turn_left_the_line();
+        self.record_is_quiet();
         self.tell_budget().await;
     }
 

@@ -12,7 +12,7 @@ mod untold;
 use hostler_driver::FoundConversation;
 
 pub(crate) use retell::retell;
-pub(crate) use taking::{Piece, Taken, gather, take_in};
+pub(crate) use taking::{Piece, Taken, gather, is_under_way, take_in};
 pub(crate) use untold::Untold;
 
 /// A conversation that is no session of the store.

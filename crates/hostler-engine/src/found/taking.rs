@@ -9,15 +9,19 @@ use ahp_types::state::{
 };
 use hostler_driver::{Archive, ArchiveError, Chronicle, ToldTurn};
 use hostler_store::Blob;
+use jiff::Timestamp;
 use url::Url;
 use uuid::Uuid;
 
 use super::{FoundSession, retell};
 use crate::EngineError;
-use crate::clock;
+use crate::clock::{self, ClockExt as _};
 use crate::host::Host;
 use crate::past::{Kept, Past};
 use crate::session::{Session, message};
+
+/// How long ago the last word of an unfinished turn may be, if somebody is still at it.
+const UNDER_WAY_MS: i64 = 5 * 60 * 1000;
 
 /// How many older turns are told at a time.
 const PIECE: usize = 64;
@@ -36,9 +40,17 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     let archive = driver.and_then(|driver| driver.archive());
     let archive = archive.ok_or_else(|| EngineError::ProviderNotFound(found.provider.clone()))?;
     let chronicle = archive.open(found.conversation.id).await?;
-    let turns = chronicle.turns();
+    let mut turns = chronicle.turns();
     let first = turns.len().saturating_sub(host.turns_in_memory.max(1));
-    let told = Arc::clone(&chronicle).tell(first..turns.len()).await?;
+    let mut told = Arc::clone(&chronicle).tell(first..turns.len()).await?;
+    if let Some((last, before)) = turns.split_last()
+        && !last.over
+        && told.last().is_some_and(|turn| is_under_way(turn, host.clock.now_ms()))
+    {
+        // Somebody is in the middle of it. It is appended when it is over.
+        (turns, _) = (before, told.pop());
+    }
+    let first = first.min(turns.len());
     let mut session = begin(host, uri, found);
     session.heard = Some(turns.last().map_or(Uuid::nil(), |mark| mark.id));
     session.kept = Kept::taken_in(Past { turns: first, completed: first > 0, ..Past::default() });
@@ -51,6 +63,12 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     })
     .await?;
     Ok(Taken { session, blobs, chronicle })
+}
+
+/// Whether the last word of an unfinished turn is so young that somebody may still be at it.
+pub(crate) fn is_under_way(turn: &ToldTurn, now_ms: i64) -> bool {
+    let last = turn.ended.as_ref().or(turn.began.as_ref()).and_then(|time| time.parse::<Timestamp>().ok());
+    last.is_some_and(|last| now_ms.saturating_sub(last.as_millisecond()) < UNDER_WAY_MS)
 }
 
 /// The session of a conversation, before anything is told of it.

@@ -1,0 +1,316 @@
+//! The conversation goes on elsewhere: others write into the agent's record, too.
+//!
+//! The journal is the truth about what this host ran, the record about what others did. Whose a turn is says the id of its
+//! message; a turn that the agent began by itself belongs to whoever led the one before it. What others did is appended as
+//! if it had happened here, each turn once: how far the record was heard is stored in the same commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::state::Turn;
+use hostler_driver::{Archive, ArchiveError, Chronicle, Mark, Said, ToldTurn};
+use hostler_store::StoreError;
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use super::change::{Change, Home};
+use super::dispatch::Refusal;
+use super::{Actor, Input};
+use crate::clock::ClockExt as _;
+use crate::found::{is_under_way, retell};
+use crate::record::Record;
+use crate::transcript::{Output, activity};
+use crate::turn::{AgentPhase, Input as TurnInput};
+
+/// How long somebody waits for a look at the record. What it would show comes later then.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// When it is looked at again whether somebody else is still in the middle of a turn: nothing may ever say so.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// How often the record is looked at while a turn of ours runs, which changes it all the time.
+const PACE: Duration = Duration::from_secs(10);
+
+/// How much later than a turn began or ended its record may have been written.
+const SKEW: SignedDuration = SignedDuration::from_secs(2);
+
+const CONTINUED: &str = "Continued elsewhere";
+
+const NOTE: &str = "Somebody else has continued this conversation meanwhile. The agent does not know of it; it is closed after \
+                    this turn.";
+
+/// What the actor knows about its agent's record.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    /// A look is under way.
+    looking: bool,
+    /// The record has changed since.
+    again: bool,
+    /// When it was looked at last, by the host's clock.
+    looked: Option<Duration>,
+    /// Somebody else is in the middle of a turn.
+    led: bool,
+    /// It is looked at again soon.
+    timed: bool,
+    /// The running turn says already that somebody else has continued.
+    noted: bool,
+}
+
+impl Actor {
+    /// The way to the agent's record of the conversation, where there is one.
+    fn record(&self) -> Option<(Arc<dyn Archive>, Uuid)> {
+        let token = self.session.token.as_ref().filter(|_| self.session.stored)?;
+        let archive = self.host.drivers.get(&self.session.session.provider)?.archive()?;
+        let conversation = archive.conversation(token).unwrap_or(self.session.conversation);
+        Some((archive, conversation))
+    }
+
+    /// The record has changed, by whomever.
+    pub(super) fn record_changed(&mut self) {
+        let running = self.session.chat.active_turn.is_some();
+        let now = self.host.clock.monotonic();
+        let early = self.elsewhere.looked.is_some_and(|looked| now.saturating_sub(looked) < PACE);
+        if self.elsewhere.looking || (running && early) {
+            // The turn's end looks again.
+            self.elsewhere.again = true;
+            return;
+        }
+        self.look_at_record();
+    }
+
+    /// Somebody else was in the middle of a turn a while ago.
+    pub(super) fn look_again(&mut self) {
+        self.elsewhere.timed = false;
+        self.record_changed();
+    }
+
+    fn look_at_record(&mut self) {
+        let Some((archive, conversation)) = self.record() else { return };
+        (self.elsewhere.looking, self.elsewhere.again) = (true, false);
+        self.elsewhere.looked = Some(self.host.clock.monotonic());
+        self.tasks.spawn(async move { Input::RecordRead(archive.open(conversation).await) });
+    }
+
+    /// The turn is over: what its own words have put off is looked at.
+    pub(super) fn record_is_quiet(&mut self) {
+        self.elsewhere.noted = false;
+        if std::mem::take(&mut self.elsewhere.again) && !self.elsewhere.looking {
+            self.look_at_record();
+        }
+    }
+
+    pub(super) async fn record_read(&mut self, read: Result<Arc<dyn Chronicle>, ArchiveError>) {
+        self.elsewhere.looking = false;
+        match read {
+            Ok(chronicle) => self.hear(chronicle).await,
+            Err(error) => tracing::debug!(session = &*self.session.uri, %error, "the agent's record was not read"),
+        }
+        if std::mem::take(&mut self.elsewhere.again) {
+            self.record_changed();
+        }
+    }
+
+    /// Looks at the record now, before something follows that builds on it.
+    pub(super) async fn catch_up(&mut self) {
+        if self.elsewhere.looking || self.machine.agent() != AgentPhase::Absent {
+            return;
+        }
+        let Some((archive, conversation)) = self.record() else { return };
+        match self.host.clock.timeout(PATIENCE, archive.open(conversation)).await {
+            Some(Ok(chronicle)) => self.hear(chronicle).await,
+            Some(Err(error)) => tracing::debug!(session = &*self.session.uri, %error, "there is no record to catch up"),
+            None => {
+                tracing::warn!(session = &*self.session.uri, "the agent's record takes long; it is read later");
+                self.look_at_record();
+            }
+        }
+    }
+
+    /// Whether something can be said here: not while somebody else is in the middle of a turn.
+    pub(super) async fn check_elsewhere(&mut self) -> Result<(), Refusal> {
+        if self.session.chat.active_turn.is_none() {
+            self.catch_up().await;
+        }
+        match self.elsewhere.led {
+            true => Err("the conversation is being continued elsewhere; wait until that turn is over".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    // ── What others did ───────────────────────────────────────────────────────────────────────────────────────────
+
+    pub(super) async fn hear(&mut self, chronicle: Arc<dyn Chronicle>) {
+        let marks = chronicle.turns();
+        let Some(heard) = self.session.heard else {
+            // An earlier version led it up to here, under ids that say nothing.
+            self.session.heard = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
+            return;
+        };
+        let first = self.first_unheard(marks, heard).await;
+        let mut end = marks.len();
+        let mut led = false;
+        if let Some(last) = marks.last().filter(|mark| !mark.over)
+            && end > first
+            && !self.is_ours(marks, end - 1)
+            && self.is_at_it(&chronicle, end - 1).await
+        {
+            (end, led) = (end - 1, true);
+            tracing::debug!(session = &*self.session.uri, turn = %last.id, "somebody else is at work");
+        }
+        self.set_led(led).await;
+        let mut news = Vec::new();
+        for place in first..end {
+            if !self.is_ours(marks, place) && !self.is_known(marks, place).await {
+                news.push(place);
+            }
+        }
+        if news.is_empty() {
+            self.heard_up_to(marks, end);
+            return;
+        }
+        if self.session.chat.active_turn.is_some() {
+            return self.note_elsewhere().await;
+        }
+        if self.machine.agent() != AgentPhase::Absent {
+            // What it remembers is no longer the conversation.
+            self.drive(TurnInput::Retire).await;
+        }
+        if self.append(&chronicle, &news).await {
+            self.heard_up_to(marks, end);
+        }
+        self.project().await;
+        self.save_snapshot().await;
+    }
+
+    /// The place of the first turn of the record that was not looked at.
+    async fn first_unheard(&self, marks: &[Mark], heard: Uuid) -> usize {
+        if heard.is_nil() {
+            return 0;
+        }
+        if let Some(place) = marks.iter().position(|mark| mark.id == heard) {
+            return place + 1;
+        }
+        // Somebody has led the conversation back to an earlier turn, and on from there.
+        for place in (0..marks.len()).rev() {
+            if self.is_ours(marks, place) || self.is_known(marks, place).await {
+                return place + 1;
+            }
+        }
+        0
+    }
+
+    /// Whether a turn of the record was led by this host.
+    fn is_ours(&self, marks: &[Mark], place: usize) -> bool {
+        let messages = marks.get(..=place).unwrap_or_default().iter().rev();
+        let message = messages.filter_map(|mark| mark.message).next();
+        message.is_some_and(|id| self.host.prompt_ids.is_ours(self.session.conversation, id))
+    }
+
+    /// Whether a turn of the record is here, since it was taken in.
+    async fn is_known(&self, marks: &[Mark], place: usize) -> bool {
+        let Some(id) = marks.get(place).map(|mark| mark.id.to_string()) else { return false };
+        if self.session.has_turn(&id) {
+            return true;
+        }
+        // A store that cannot be read must not be taken for one that has nothing.
+        self.host.store.turn(&self.session.uri, &id).await.map_or(true, |found| found.is_some())
+    }
+
+    /// Whether the last word of an unfinished turn is young enough that somebody may still be at it.
+    async fn is_at_it(&self, chronicle: &Arc<dyn Chronicle>, place: usize) -> bool {
+        let Ok(told) = Arc::clone(chronicle).tell(place..place + 1).await else { return false };
+        told.first().is_some_and(|turn| is_under_way(turn, self.host.clock.now_ms()))
+    }
+
+    /// Appends what others did. `false` if not all of it could be: then the next look does it.
+    async fn append(&mut self, chronicle: &Arc<dyn Chronicle>, places: &[usize]) -> bool {
+        for place in places {
+            let told = match Arc::clone(chronicle).tell(*place..*place + 1).await {
+                Ok(told) => told,
+                Err(error) => {
+                    tracing::warn!(session = &*self.session.uri, %error, "what others did could not be read");
+                    return false;
+                }
+            };
+            for turn in told {
+                if self.session.chat.turns.iter().any(|here| is_same(here, &turn)) {
+                    continue;
+                }
+                if let Err(error) = self.append_turn(turn).await {
+                    tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
+                    return false;
+                }
+            }
+        }
+        self.mark_unread().await;
+        true
+    }
+
+    async fn append_turn(&mut self, told: ToldTurn) -> Result<(), StoreError> {
+        let (heard, turn) = (told.id, told.id.to_string());
+        let retold = retell(&self.session, told, &self.host.clock.now_text());
+        let mut change = Change::default().blobs(retold.blobs);
+        for (channel, action) in retold.actions {
+            let home = match channel {
+                channel if channel == self.session.chat_uri => Home::Chat,
+                channel if channel == self.session.uri => Home::Session,
+                channel => Home::Worker(channel),
+            };
+            change = change.on(home, action, None);
+        }
+        // The agent has the message: should the turn be taken up again, it must not get it twice.
+        change = change.record(Record::Heard { turn: heard }).record(Record::Delivered { turn: turn.clone() });
+        self.commit(change).await?;
+        (self.session.heard, self.session.delivered) = (Some(heard), Some(turn));
+        self.host.workers_begun.send_modify(|begun| *begun += 1);
+        Ok(())
+    }
+
+    /// Everything before a place of the record was looked at. It is stored with the next snapshot: until then it would be
+    /// found to be known.
+    fn heard_up_to(&mut self, marks: &[Mark], end: usize) {
+        if let Some(mark) = end.checked_sub(1).and_then(|last| marks.get(last)) {
+            self.session.heard = Some(mark.id);
+        }
+    }
+
+    /// Somebody else has continued while a turn of ours runs.
+    async fn note_elsewhere(&mut self) {
+        self.elsewhere.again = true;
+        if std::mem::replace(&mut self.elsewhere.noted, true) {
+            return;
+        }
+        let mut output = Output::default();
+        if let Some(transcript) = self.transcript.as_mut() {
+            transcript.notice(NOTE.to_owned(), &mut output);
+        }
+        self.flush(&mut output).await;
+    }
+
+    /// Shows whether somebody else is in the middle of a turn.
+    async fn set_led(&mut self, led: bool) {
+        if std::mem::replace(&mut self.elsewhere.led, led) != led {
+            self.flush(&mut activity(led.then(|| CONTINUED.to_owned())).into()).await;
+        }
+        if led && !std::mem::replace(&mut self.elsewhere.timed, true) {
+            let pause = self.host.clock.sleep(AGAIN);
+            self.tasks.spawn(async move {
+                pause.await;
+                Input::LookAgain
+            });
+        }
+    }
+}
+
+/// Whether a turn of the record is one that this host ran, although its message has an id that nobody minted: one build gives
+/// commands ids of its own. Then it has the same words at the same time.
+fn is_same(here: &Turn, told: &ToldTurn) -> bool {
+    let time = |text: Option<&String>| text.and_then(|text| text.parse::<Timestamp>().ok());
+    let Said::Person { text, .. } = &told.said else { return false };
+    let (Some(began), Some(written)) = (time(here.started_at.as_ref()), time(told.began.as_ref())) else {
+        return false;
+    };
+    let lasted = SignedDuration::from_millis(here.duration.unwrap_or_default());
+    let after = written.duration_since(began);
+    here.message.text.trim() == text.trim() && after >= -SKEW && after <= lasted.saturating_add(SKEW)
+}

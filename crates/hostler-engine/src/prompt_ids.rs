@@ -1,0 +1,106 @@
+//! Ids of prompts that this host recognizes without having remembered them.
+//!
+//! The agent keeps a prompt's id in its own record of the conversation. Half of the id is random; the other half is made from
+//! that, the conversation and a key of this state directory. So a record that several programs have continued says which
+//! of its turns were this host's, also after a crash, and also where the conversation was copied to another one.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use uuid::Uuid;
+
+const FILE: &str = "prompt.key";
+const KEY: usize = 32;
+
+/// Mints ids of prompts, and recognizes them.
+pub(crate) struct PromptIds {
+    key: [u8; KEY],
+}
+
+impl PromptIds {
+    /// By the key of a state directory, which is made if it is not there or cannot be one.
+    pub(crate) fn open(directory: &Path) -> io::Result<Self> {
+        let path = directory.join(FILE);
+        match fs::read(&path) {
+            Ok(bytes) => match bytes.try_into() {
+                Ok(key) => return Ok(Self { key }),
+                Err(_) => tracing::warn!(file = FILE, "the key of prompts' ids was damaged; there is a new one"),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let mut key = [0; KEY];
+        for half in key.chunks_mut(16) {
+            half.copy_from_slice(Uuid::new_v4().as_bytes());
+        }
+        // In one piece: a host that dies here leaves none, or a whole one.
+        let made = directory.join(format!("{FILE}.new"));
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&made)?;
+        file.write_all(&key)?;
+        file.sync_all()?;
+        fs::rename(&made, &path)?;
+        Ok(Self { key })
+    }
+
+    /// An id for a prompt of a conversation.
+    pub(crate) fn mint(&self, conversation: Uuid) -> Uuid {
+        self.complete(conversation, Uuid::new_v4())
+    }
+
+    /// Whether an id was minted by this host, for this conversation.
+    pub(crate) fn is_ours(&self, conversation: Uuid, id: Uuid) -> bool {
+        self.complete(conversation, id) == id
+    }
+
+    /// The id with this first half.
+    fn complete(&self, conversation: Uuid, id: Uuid) -> Uuid {
+        let random = id.as_u64_pair().0;
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(conversation.as_bytes());
+        hasher.update(&random.to_be_bytes());
+        let mut tag = [0; 8];
+        hasher.finalize_xof().fill(&mut tag);
+        // The two bits that say that it is a UUID like all others.
+        let tag = (u64::from_be_bytes(tag) >> 2) | (0b10 << 62);
+        Uuid::from_u64_pair(random, tag)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn an_id_is_recognized_in_its_conversation_by_its_host_and_nowhere_else() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let ids = PromptIds::open(here.path()).unwrap();
+        let (conversation, another) = (Uuid::new_v4(), Uuid::new_v4());
+        let id = ids.mint(conversation);
+        assert_eq!((id.get_version_num(), id.get_variant()), (4, uuid::Variant::RFC4122));
+        assert_ne!(id, ids.mint(conversation));
+        assert!(ids.is_ours(conversation, id) && !ids.is_ours(another, id));
+        assert!(!ids.is_ours(conversation, Uuid::new_v4()) && !ids.is_ours(conversation, Uuid::nil()));
+        // The next life of the host knows it, another host does not.
+        assert!(PromptIds::open(here.path()).unwrap().is_ours(conversation, id));
+        assert!(!PromptIds::open(there.path()).unwrap().is_ours(conversation, id));
+    }
+
+    #[test]
+    fn the_key_is_the_users_alone_and_a_damaged_one_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(FILE);
+        PromptIds::open(directory.path()).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::write(&path, "short").unwrap();
+        let ids = PromptIds::open(directory.path()).unwrap();
+        let id = ids.mint(Uuid::nil());
+        assert!(PromptIds::open(directory.path()).unwrap().is_ours(Uuid::nil(), id));
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(PromptIds::open(directory.path()).is_err());
+    }
+}

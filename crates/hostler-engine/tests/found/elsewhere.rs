@@ -1,0 +1,223 @@
+//! The same conversation, led from here and from elsewhere.
+
+use hostler_driver::{DriverEvent, Mark, ResumeToken};
+use hostler_engine::Extent;
+use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
+use hostler_testkit::fake_driver::FakeAgent;
+use uuid::Uuid;
+
+use super::{FOUND, expected, found, id, turns, viewer};
+use crate::common::{Listener, Rig};
+
+fn somebody(archive: &FakeArchive, number: u32) {
+    let turn = FakeTurn::new(number, &format!("message {number}"), &format!("answer {number}"));
+    archive.change(id(), |conversation| conversation.turns.push(turn));
+}
+
+/// Says something here, and writes it into the record as the agent does.
+async fn we_say(
+    rig: &mut Rig,
+    archive: &FakeArchive,
+    listener: &mut Listener,
+    agent: Option<FakeAgent>,
+    n: u32,
+) -> FakeAgent {
+    rig.say(FOUND, &format!("t{n}"), &format!("message {n}")).await;
+    let mut agent = match agent {
+        Some(agent) => agent,
+        None => rig.starts.next().await.succeed(),
+    };
+    let sent = agent.whole_prompt().await.id();
+    let turn = FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"));
+    archive.change(id(), |conversation| conversation.turns.push(turn.of(sent)));
+    agent.answer(u64::from(n), "answer ", &n.to_string()).await;
+    while !turns(listener).last().is_some_and(|last| last.starts_with(&format!("message {n}:"))) {
+        listener.until("chat/turnComplete").await;
+    }
+    agent
+}
+
+#[tokio::test]
+async fn what_somebody_else_says_is_appended_as_it_happens() {
+    let (rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    somebody(&archive, 4);
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    listener.until("session/isReadChanged").await;
+    assert_eq!(turns(&listener), expected(1..=4));
+    assert_eq!(listener.chat.as_ref().unwrap().modified_at, "2026-01-01T00:04:02.000Z");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_said_here_is_not_said_again_and_what_others_said_is_said_once() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    // The agent went on by itself: that was ours, too.
+    archive.change(id(), |conversation| conversation.turns.push(FakeTurn::new(5, "background", "done").of(None)));
+    rig.engine.look_at_archives().await;
+    somebody(&archive, 6);
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    agent.closed().await;
+    let said = [expected(1..=4), expected(6..=6)].concat();
+    assert_eq!(turns(&listener), said);
+    // Not even in another life, and not by somebody who dies in between.
+    rig.engine.look_at_archives().await;
+    let rig = rig.crash().await;
+    assert_eq!(turns(&rig.listen(FOUND).await), said);
+    let mut rig = rig.restart().await;
+    somebody(&archive, 7);
+    let mut listener = rig.listen(FOUND).await;
+    let said = [said, expected(7..=7)].concat();
+    assert_eq!(turns(&listener), said, "it is there when the session is opened");
+    we_say(&mut rig, &archive, &mut listener, None, 8).await;
+    assert_eq!(turns(&listener), [said, expected(8..=8)].concat());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_message_is_said_after_what_others_said_although_nobody_has_told_of_it() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    somebody(&archive, 4);
+    we_say(&mut rig, &archive, &mut listener, None, 5).await;
+    assert_eq!(turns(&listener), expected(1..=5));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn while_somebody_else_is_in_the_middle_of_a_turn_nothing_is_said_here() {
+    let (mut rig, archive) = found(2, 3).await;
+    let now = jiff::Timestamp::now().to_string();
+    let mut turn = FakeTurn::new(4, "message 4", "answer 4");
+    turn.mark = Mark { over: false, ..turn.mark };
+    (turn.began, turn.ended) = (Some(now.clone()), Some(now));
+    archive.change(id(), |conversation| conversation.turns.push(turn));
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=3));
+    assert_eq!(listener.chat.as_ref().unwrap().activity.as_deref(), Some("Continued elsewhere"));
+    rig.say(FOUND, "t5", "message 5").await;
+    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    archive.change(id(), |conversation| conversation.turns[3].mark.over = true);
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    we_say(&mut rig, &archive, &mut listener, None, 5).await;
+    assert_eq!(turns(&listener), expected(1..=5));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_nobody_has_finished_long_ago_keeps_nobody_from_going_on() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.change(id(), |conversation| conversation.turns[2].mark.over = false);
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=3));
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_says_that_somebody_else_went_on_meanwhile() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.say(FOUND, "t4", "message 4").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    somebody(&archive, 5);
+    rig.engine.look_at_archives().await;
+    listener.until("chat/responsePart systemNotification").await;
+    agent.answer(1, "answer ", "4").await;
+    listener.until("chat/turnComplete").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener).last().unwrap(), "message 5: answer 5");
+    agent.closed().await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_that_the_agent_gave_another_id_is_known_by_its_words_and_its_time() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.say(FOUND, "t4", "/compact").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    let said_at = listener.chat.as_ref().unwrap().turns.last().unwrap().started_at.clone();
+    let mut command = FakeTurn::new(4, "/compact", "").of(Some(Uuid::new_v4()));
+    (command.began, command.ended) = (said_at.clone(), said_at);
+    archive.change(id(), |conversation| conversation.turns.push(command));
+    // The same words, said by somebody else at another time.
+    archive.change(id(), |conversation| conversation.turns.push(FakeTurn::new(5, "/compact", "c")));
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener), [expected(1..=3), vec!["/compact: ab".into(), "/compact: c".into()]].concat());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_of_an_earlier_version_is_not_told_what_it_said_itself() {
+    let (mut rig, archive) = found(2, 0).await;
+    // The session is made here; its record is what an earlier version would have left.
+    archive.remove(id());
+    let (mut listener, agent) = {
+        rig.create(crate::common::SESSION);
+        let listener = rig.listen(crate::common::SESSION).await;
+        rig.say(crate::common::SESSION, "t1", "message 1").await;
+        (listener, rig.starts.next().await.succeed())
+    };
+    let session = Uuid::try_parse(crate::common::SESSION.strip_prefix("claude:/").unwrap()).unwrap();
+    agent.emit(DriverEvent::ResumeToken(ResumeToken(format!("record-{session}")))).await;
+    agent.answer(1, "answer ", "1").await;
+    listener.until("chat/turnComplete").await;
+    rig.engine.shutdown().await;
+    let database = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
+    database.execute("UPDATE snapshots SET body = json_remove(body, '$.heard')", []).unwrap();
+    drop(database);
+    archive.put(session, &rig.work, 3);
+    let rig = rig.restart().await;
+    let mut listener = rig.listen(crate::common::SESSION).await;
+    assert_eq!(turns(&listener), ["message 1: answer 1"]);
+    let next = FakeTurn::new(4, "message 4", "answer 4");
+    archive.change(session, |conversation| conversation.turns.push(next));
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener), ["message 1: answer 1", "message 4: answer 4"]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_vanishes_leaves_what_was_taken_in() {
+    let (rig, archive) = found(2, 300).await;
+    archive.allow(1);
+    let viewer = viewer(&rig, Extent::Last(2)).await;
+    archive.told().await;
+    archive.change(id(), |conversation| conversation.broken = Some(hostler_driver::ArchiveError::Missing));
+    archive.allow(usize::MAX);
+    let listener = rig.listen(FOUND).await;
+    let all = turns(&listener);
+    assert_eq!(all.len(), 300);
+    assert!(all[297].contains("This turn could not be taken over: the agent's record of the conversation is gone."));
+    assert_eq!(all[298..], expected(299..=300));
+    drop(viewer);
+    let rig = rig.restart().await;
+    assert_eq!(turns(&rig.listen(FOUND).await), all);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_is_tried_again_when_it_is_opened_again() {
+    let (rig, archive) = found(2, 3).await;
+    let failed = hostler_driver::ArchiveError::Failed("the disk is on fire".to_owned());
+    archive.change(id(), |conversation| conversation.broken = Some(failed));
+    let listener = Listener::new(FOUND);
+    let refused = rig.engine.subscribe(FOUND, &listener.subscriber, 1).await.unwrap_err();
+    assert!(refused.to_string().contains("the disk is on fire"), "{refused}");
+    archive.change(id(), |conversation| conversation.broken = None);
+    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=3));
+    rig.engine.shutdown().await;
+}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 16] = [
+const LAYERS: [(&str, &[&str]); 17] = [
     ("hostler-telemetry", &[]),
     ("hostler-process", &[]),
     ("hostler-rules", &[]),
@@ -20,6 +20,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
     ("hostler-claude", &["hostler-attachments", "hostler-driver", "hostler-process"]),
     ("hostler-gateway", &[]),
     ("hostler-store", &[]),
+    ("hostler-search", &[]),
     (
         "hostler-engine",
         &[
@@ -27,6 +28,7 @@ const LAYERS: [(&str, &[&str]); 16] = [
             "hostler-driver",
             "hostler-files",
             "hostler-rules",
+            "hostler-search",
             "hostler-store",
             "hostler-terminal",
         ],
@@ -57,7 +59,7 @@ const KNOWLEDGE: [(&str, &[&str]); 9] = [
     ("ahp", &["hostler-engine", "hostler-testkit"]),
     ("ahp-types", &["hostler-store", "hostler-engine", "hostler-ahp", "hostler-cli", "hostler-testkit"]),
     ("ahp-ws", &["hostler-cli", "hostler-testkit"]),
-    ("rusqlite", &["hostler-store"]),
+    ("rusqlite", &["hostler-store", "hostler-search"]),
     ("reqwest", &["hostler-gateway"]),
     ("clap", &["hostler-cli", "hostler", "xtask"]),
     ("brush-parser", &["hostler-rules"]),

@@ -1,0 +1,129 @@
+//! The file: opening, schema, and throwing away.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::SearchError;
+use crate::document::Kind;
+
+/// The file's name within the state directory.
+pub(crate) const FILE: &str = "search.db";
+
+/// Of what is in the file. Another one, older or newer, is not brought up to date but made anew.
+const VERSION: i64 = 1;
+
+/// How much of the log beside the file is kept once it was written back.
+const LOG: i64 = 8 * 1024 * 1024;
+
+/// A turn's number is its time and, among those of one moment, a count: so that the newest are found first, and a range
+/// of times is a range of numbers.
+const SCHEMA: &str = "
+    CREATE TABLE sessions (
+        id INTEGER PRIMARY KEY,
+        uri TEXT NOT NULL UNIQUE,
+        title TEXT NOT NULL,
+        workspace TEXT,
+        modified_ms INTEGER NOT NULL,
+        -- What all of it was read from, in the reader's own words; NULL while it is not all there.
+        stamp TEXT
+    );
+    CREATE TABLE turns (
+        id INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        -- The title of a session is at a place before all turns.
+        chat TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        turn TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX turns_by_place ON turns (session, chat, position);";
+
+/// Opens the file for the writer. What is there and of no use is thrown away; whether it was is said, too.
+pub(crate) fn open_writer(dir: &Path) -> Result<(Connection, bool), SearchError> {
+    let existed = dir.join(FILE).exists();
+    match try_open(dir) {
+        Ok(Some(db)) => return Ok((db, !existed)),
+        Ok(None) => tracing::info!("the search index is of another version: it is made anew"),
+        Err(SearchError::Damaged) => tracing::warn!("the search index is damaged: it is made anew"),
+        Err(error) => return Err(error),
+    }
+    discard(dir)?;
+    Ok((try_open(dir)?.ok_or(SearchError::Damaged)?, true))
+}
+
+fn try_open(dir: &Path) -> Result<Option<Connection>, SearchError> {
+    let path = dir.join(FILE);
+    let db = Connection::open(&path)?;
+    restrict(&path);
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.pragma_update(None, "journal_mode", "WAL")?;
+    db.pragma_update(None, "synchronous", "NORMAL")?;
+    db.pragma_update(None, "journal_size_limit", LOG)?;
+    db.set_prepared_statement_cache_capacity(32);
+    let version: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (version, tables) {
+        (0, 0) => create(&db).map(|()| Some(db)),
+        (VERSION, _) => Ok(Some(db)),
+        _ => Ok(None),
+    }
+}
+
+fn create(db: &Connection) -> Result<(), SearchError> {
+    let columns: Vec<_> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
+    let texts = format!(
+        "CREATE VIRTUAL TABLE texts USING fts5({}, tokenize = 'unicode61 remove_diacritics 2')",
+        columns.join(", ")
+    );
+    let tx = db.unchecked_transaction()?;
+    tx.execute_batch(SCHEMA)?;
+    tx.execute_batch(&texts)?;
+    tx.pragma_update(None, "user_version", VERSION)?;
+    tx.commit()?;
+    Ok(())
+}
+
+/// Opens the file for one search beside the writer.
+pub(crate) fn open_reader(dir: &Path) -> Result<Connection, SearchError> {
+    let db = Connection::open_with_flags(
+        dir.join(FILE),
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    Ok(db)
+}
+
+/// Throws the file away.
+pub(crate) fn discard(dir: &Path) -> Result<(), SearchError> {
+    for name in files(dir) {
+        match fs_err::remove_file(&name) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(%error, "the search index could not be removed");
+                return Err(SearchError::NoAccess);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn files(dir: &Path) -> [PathBuf; 3] {
+    ["", "-wal", "-shm"].map(|end| dir.join(format!("{FILE}{end}")))
+}
+
+/// How much room it takes.
+pub(crate) fn bytes(dir: &Path) -> u64 {
+    files(dir).iter().filter_map(|file| fs_err::metadata(file).ok()).map(|facts| facts.len()).sum()
+}
+
+#[cfg(unix)]
+fn restrict(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    if let Err(error) = fs_err::set_permissions(path, std::fs::Permissions::from_mode(0o600)) {
+        tracing::warn!(%error, "the search index's permissions could not be restricted");
+    }
+}
+
+#[cfg(not(unix))]
+fn restrict(_path: &Path) {}

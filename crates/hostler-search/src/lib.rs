@@ -1,0 +1,25 @@
+//! Words of all sessions, found again: a full-text index beside the store, in a file of its own.
+//!
+//! The index is a cache. Whoever keeps the sessions can fill it again from nothing, so it is thrown away rather than
+//! repaired, and nothing but a search suffers when it cannot be used.
+//!
+//! **Architecture Invariant:** it knows no session's state, no protocol and no agent: texts go in, places come out. All
+//! calls block.
+
+#![forbid(unsafe_code)]
+
+mod database;
+mod document;
+mod error;
+mod expression;
+mod index;
+mod query;
+mod search;
+mod signs;
+mod when;
+
+pub use document::{Kind, Line, Place, Texts, TurnTexts};
+pub use error::SearchError;
+pub use index::Index;
+pub use query::Query;
+pub use search::{Hit, Hits, Page, SessionHits};

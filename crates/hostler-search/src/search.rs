@@ -1,0 +1,295 @@
+//! Looking for something: which turns match, which of them are the best, and what to show of them.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+
+use crate::SearchError;
+use crate::document::Kind;
+use crate::index::{first_id, moment};
+use crate::query::Query;
+use crate::signs;
+
+/// How many matching turns are ranked. Of a word that is everywhere the newest count.
+const RANKED: usize = 2_000;
+
+/// How many places of a session are shown.
+const PER_SESSION: usize = 3;
+
+/// How many words are shown around a match.
+const AROUND: usize = 24;
+
+/// How many characters of a turn are shown that matches by filters alone.
+const BEGINNING: usize = 160;
+
+/// After so long something counts half as recent.
+const HALF_MS: f64 = 30.0 * 24.0 * 3_600_000.0;
+
+/// Which results are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// At most so many.
+    pub limit: usize,
+    /// Without so many of the first ones.
+    pub offset: usize,
+    /// Whether each result is a turn, rather than a session with its best turns.
+    pub flat: bool,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Hits {
+    /// Sessions, the best first.
+    pub sessions: Vec<SessionHits>,
+    /// Whether there are more after these.
+    pub more: bool,
+}
+
+/// A session in which something was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionHits {
+    /// Its name.
+    pub session: String,
+    /// Its title.
+    pub title: String,
+    /// The directory that it works in.
+    pub workspace: Option<String>,
+    /// When it was changed last.
+    pub modified_ms: i64,
+    /// The best places.
+    pub hits: Vec<Hit>,
+    /// How many turns of it match, as far as they were ranked.
+    pub matching: usize,
+}
+
+/// A place where something was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// The chat and the turn; none for the session's title.
+    pub turn: Option<(String, String)>,
+    /// When that was.
+    pub at_ms: i64,
+    /// What kind of text it is.
+    pub kind: Kind,
+    /// A piece of it.
+    pub snippet: String,
+    /// Where the matches are in the snippet, in bytes.
+    pub matches: Vec<Range<usize>>,
+}
+
+/// A turn that matches.
+struct Candidate {
+    id: i64,
+    session: i64,
+    score: f64,
+}
+
+pub(crate) fn run(db: &Connection, query: &Query, page: Page, now_ms: i64) -> Result<Hits, SearchError> {
+    if query.is_empty() || page.limit == 0 {
+        return Ok(Hits::default());
+    }
+    // One transaction, so that a turn which is ranked can be shown.
+    let tx = db.unchecked_transaction()?;
+    let mut ranked = candidates(&tx, query, now_ms)?;
+    ranked.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.id.cmp(&a.id)));
+    let groups = if page.flat { ranked.into_iter().map(|one| vec![one]).collect() } else { by_session(ranked) };
+    let more = groups.len() > page.offset.saturating_add(page.limit);
+    let shown = query.shown();
+    let sessions = groups
+        .iter()
+        .skip(page.offset)
+        .take(page.limit)
+        .map(|group| show(&tx, group, shown.as_deref()))
+        .collect::<Result<_, _>>()?;
+    Ok(Hits { sessions, more })
+}
+
+/// Sessions in the order of their best turns.
+fn by_session(ranked: Vec<Candidate>) -> Vec<Vec<Candidate>> {
+    let mut places = HashMap::new();
+    let mut groups: Vec<Vec<Candidate>> = Vec::new();
+    for candidate in ranked {
+        let place = *places.entry(candidate.session).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        if let Some(group) = groups.get_mut(place) {
+            group.push(candidate);
+        }
+    }
+    groups
+}
+
+/// The newest turns that match, with what they are worth.
+fn candidates(db: &Connection, query: &Query, now_ms: i64) -> Result<Vec<Candidate>, SearchError> {
+    let mut values: Vec<Value> = Vec::new();
+    let mut conditions: Vec<String> = Vec::new();
+    let with = |values: &mut Vec<Value>, value: Value| {
+        values.push(value);
+        values.len()
+    };
+    let wanted = query.wanted();
+    let (tables, id, score) = match &wanted {
+        Some(wanted) => {
+            let at = with(&mut values, Value::Text(wanted.clone()));
+            conditions.push(format!("texts MATCH ?{at}"));
+            ("texts CROSS JOIN turns t ON t.id = texts.rowid", "texts.rowid", bm25())
+        }
+        None => {
+            // A title alone says nothing about when and where.
+            conditions.push("t.position >= 0".to_owned());
+            if let Some(unwanted) = query.unwanted() {
+                let at = with(&mut values, Value::Text(unwanted));
+                conditions.push(format!("t.id NOT IN (SELECT rowid FROM texts WHERE texts MATCH ?{at})"));
+            }
+            ("turns t", "t.id", "-1.0".to_owned())
+        }
+    };
+    if let Some(after) = query.after {
+        let at = with(&mut values, Value::Integer(first_id(after)));
+        conditions.push(format!("{id} >= ?{at}"));
+    }
+    if let Some(before) = query.before {
+        let at = with(&mut values, Value::Integer(first_id(before)));
+        conditions.push(format!("{id} < ?{at}"));
+    }
+    for workspace in &query.workspaces {
+        let at = with(&mut values, Value::Text(workspace.trim_end_matches('/').to_owned()));
+        conditions.push(match workspace.starts_with('/') {
+            true => format!("(s.workspace = ?{at} OR substr(s.workspace, 1, length(?{at}) + 1) = ?{at} || '/')"),
+            false => format!("instr(lower(s.workspace), lower(?{at})) > 0"),
+        });
+    }
+    for session in &query.sessions {
+        let at = with(&mut values, Value::Text(session.clone()));
+        conditions.push(format!("(s.uri = ?{at} OR instr(s.uri, ':/' || ?{at}) > 0)"));
+    }
+    let sql = format!(
+        "SELECT {id}, t.session, {score} FROM {tables} CROSS JOIN sessions s ON s.id = t.session
+         WHERE {} ORDER BY {id} DESC LIMIT {RANKED}",
+        conditions.join(" AND ")
+    );
+    let mut statement = db.prepare(&sql)?;
+    let rows = statement.query_map(params_from_iter(values), |row| {
+        let (id, session, rank): (i64, i64, f64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Candidate { id, session, score: worth(rank, now_ms - moment(id)) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn bm25() -> String {
+    let weights: Vec<_> = Kind::ALL.iter().map(|kind| kind.weight().to_string()).collect();
+    format!("bm25(texts, {})", weights.join(", "))
+}
+
+/// SQLite's rank is the smaller the better. What is new counts up to twice as much.
+#[expect(clippy::cast_precision_loss, reason = "an age in days does not need more")]
+fn worth(rank: f64, age_ms: i64) -> f64 {
+    -rank * (1.0 + (-(age_ms.max(0) as f64) / HALF_MS).exp2())
+}
+
+fn show(db: &Connection, group: &[Candidate], shown: Option<&str>) -> Result<SessionHits, SearchError> {
+    let session = group.first().map_or(0, |first| first.session);
+    let mut found = db
+        .prepare_cached("SELECT uri, title, workspace, modified_ms FROM sessions WHERE id = ?1")?
+        .query_row([session], |row| {
+            Ok(SessionHits {
+                session: row.get(0)?,
+                title: row.get(1)?,
+                workspace: row.get(2)?,
+                modified_ms: row.get(3)?,
+                hits: Vec::new(),
+                matching: group.len(),
+            })
+        })?;
+    for candidate in group.iter().take(PER_SESSION) {
+        found.hits.push(hit(db, candidate.id, shown)?);
+    }
+    Ok(found)
+}
+
+fn hit(db: &Connection, id: i64, shown: Option<&str>) -> Result<Hit, SearchError> {
+    let (chat, position, turn): (String, i64, String) = db
+        .prepare_cached("SELECT chat, position, turn FROM turns WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let piece = match shown {
+        Some(shown) => snippet(db, id, shown)?,
+        None => None,
+    };
+    let (kind, snippet, matches) = match piece {
+        Some(piece) => piece,
+        None => beginning(db, id)?,
+    };
+    Ok(Hit { turn: (position >= 0).then_some((chat, turn)), at_ms: moment(id), kind, snippet, matches })
+}
+
+type Piece = (Kind, String, Vec<Range<usize>>);
+
+/// The first kind of text in a turn that has a match, and a piece of it.
+fn snippet(db: &Connection, id: i64, shown: &str) -> Result<Option<Piece>, SearchError> {
+    for (column, kind) in Kind::ALL.into_iter().enumerate() {
+        let sql = format!(
+            "SELECT snippet(texts, {column}, char(1), char(2), '…', {AROUND}) FROM texts
+             WHERE texts MATCH ?1 AND rowid = ?2"
+        );
+        let text: Option<Option<String>> =
+            db.prepare_cached(&sql)?.query_row(params![shown, id], |row| row.get(0)).optional()?;
+        let (text, matches) = marked(&text.flatten().unwrap_or_default());
+        if !matches.is_empty() {
+            return Ok(Some((kind, text, matches)));
+        }
+    }
+    Ok(None)
+}
+
+/// How a turn begins, where no word is looked for.
+fn beginning(db: &Connection, id: i64) -> Result<Piece, SearchError> {
+    for kind in Kind::ALL {
+        let sql = format!("SELECT substr({}, 1, {BEGINNING}) FROM texts WHERE rowid = ?1", kind.as_str());
+        let text: Option<Option<String>> = db.prepare_cached(&sql)?.query_row([id], |row| row.get(0)).optional()?;
+        if let Some(text) = text.flatten().filter(|text| !text.is_empty()) {
+            return Ok((kind, signs::joined(&text), Vec::new()));
+        }
+    }
+    Ok((Kind::Person, String::new(), Vec::new()))
+}
+
+/// A text without the marks in it, and where they were. Matches that touch are one.
+fn marked(text: &str) -> (String, Vec<Range<usize>>) {
+    let (mut out, mut matches, mut opened) = (String::with_capacity(text.len()), Vec::<Range<usize>>::new(), None);
+    for sign in signs::joined(text).chars() {
+        match sign {
+            signs::OPENS => opened = Some(out.len()),
+            signs::CLOSES => {
+                let Some(from) = opened.take() else { continue };
+                match matches.last_mut().filter(|last| last.end == from) {
+                    Some(last) => last.end = out.len(),
+                    None => matches.push(from..out.len()),
+                }
+            }
+            sign => out.push(sign),
+        }
+    }
+    (out, matches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_become_places_and_touching_ones_are_one() {
+        let text = format!("a {}bé{} c {}検{}\u{2060}{}索{}", '\u{1}', '\u{2}', '\u{1}', '\u{2}', '\u{1}', '\u{2}');
+        let (text, matches) = marked(&text);
+        assert_eq!((text.as_str(), matches), ("a bé c 検索", vec![2..5, 8..14]));
+    }
+
+    #[test]
+    fn what_is_new_counts_up_to_twice_as_much() {
+        assert!(worth(-1.0, 0) > worth(-1.0, 86_400_000));
+        assert!(worth(-2.0, i64::MAX / 2) >= worth(-1.0, 0));
+        assert!(worth(-1.0, -5) <= 2.0, "a clock that goes wrong");
+    }
+}

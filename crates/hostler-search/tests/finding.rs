@@ -1,0 +1,278 @@
+//! What people look for, and what they find.
+
+#![allow(clippy::unwrap_used, clippy::string_slice, reason = "tests may panic")]
+
+use hostler_search::{Hits, Index, Kind, Line, Page, Place, Query, Texts, TurnTexts};
+use jiff::Zoned;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+const DAY: i64 = 86_400_000;
+const PAGE: Page = Page { limit: 50, offset: 0, flat: false };
+
+fn now() -> Zoned {
+    "2026-11-16T00:00:00[UTC]".parse().unwrap()
+}
+
+fn now_ms() -> i64 {
+    now().timestamp().as_millisecond()
+}
+
+struct Bed {
+    index: Index,
+    _dir: TempDir,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { index: Index::open(dir.path()).unwrap(), _dir: dir }
+    }
+
+    /// A session of one turn, some days ago.
+    fn session(&self, name: &str, workspace: &str, days: i64, texts: &[(Kind, &str)]) {
+        let at_ms = now_ms() - days * DAY;
+        let session = format!("claude:/{name}");
+        let line = Line {
+            session: session.clone(),
+            title: format!("The title of {name}"),
+            workspace: Some(workspace.to_owned()),
+            modified_ms: at_ms,
+        };
+        self.index.describe(&line).unwrap();
+        self.index.put(&session, &[turn(0, at_ms, texts)]).unwrap();
+    }
+
+    fn look(&self, query: &str, page: Page) -> Hits {
+        self.index.search(&Query::parse(query, &now()), page, now_ms()).unwrap()
+    }
+
+    /// The sessions that are found, the best first.
+    fn found(&self, query: &str) -> Vec<String> {
+        let hits = self.look(query, PAGE);
+        hits.sessions.into_iter().map(|session| session.session.replace("claude:/", "")).collect()
+    }
+
+    #[track_caller]
+    fn check(&self, query: &str, expected: &[&str]) {
+        let mut found = self.found(query);
+        found.sort();
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
+fn turn(position: usize, at_ms: i64, texts: &[(Kind, &str)]) -> TurnTexts {
+    let mut all = Texts::default();
+    texts.iter().for_each(|(kind, text)| all.add(*kind, text));
+    let place = Place { chat: "c".to_owned(), position };
+    TurnTexts { place, turn: format!("t{position}"), at_ms, texts: all }
+}
+
+fn garden() -> Bed {
+    let bed = Bed::new();
+    bed.session(
+        "a",
+        "/home/me/garden",
+        1,
+        &[
+            (Kind::Person, "Please repair the login of foo_bar in src/main.rs"),
+            (Kind::Answer, "Done: the naïve café check is gone."),
+            (Kind::Tool, "Edit"),
+            (Kind::Files, "/home/me/garden/src/main.rs"),
+        ],
+    );
+    bed.session(
+        "b",
+        "/home/me/garden/shed",
+        10,
+        &[
+            (Kind::Person, "What does getUserName do?"),
+            (Kind::Answer, "It reads the login from the configuration."),
+            (Kind::Tool, "Bash"),
+            (Kind::Input, "grep -rn getUserName"),
+            (Kind::Output, "src/user.rs:12: fn getUserName"),
+        ],
+    );
+    bed.session(
+        "c",
+        "/home/me/gardening",
+        100,
+        &[
+            (Kind::Person, "全文検索を実装してください"),
+            (Kind::Answer, "用Rust写的搜索引擎 เสร็จแล้ว 검색 기능"),
+            (Kind::Reasoning, "The person wants a search engine"),
+        ],
+    );
+    bed
+}
+
+#[test]
+fn all_words_have_to_be_in_one_turn_whatever_their_case_and_their_accents() {
+    let bed = garden();
+    bed.check("login", &["a", "b"]);
+    bed.check("LOGIN repair", &["a"]);
+    bed.check("login engine", &[]);
+    bed.check("naive CAFÉ", &["a"]);
+    bed.check("nowhere", &[]);
+}
+
+#[test]
+fn phrases_prefixes_and_words_that_must_not_be_there() {
+    let bed = garden();
+    bed.check("\"the login\"", &["a", "b"]);
+    bed.check("\"login the\"", &[]);
+    bed.check("conf*", &["b"]);
+    bed.check("\"the conf\"*", &["b"]);
+    bed.check("conf", &[]);
+    bed.check("login -repair", &["b"]);
+    bed.check("login -\"from the\"", &["a"]);
+    bed.check("-login", &["c"]);
+}
+
+#[test]
+fn code_is_found_by_its_names_their_parts_and_its_paths() {
+    let bed = garden();
+    bed.check("foo_bar", &["a"]);
+    bed.check("bar", &["a"]);
+    bed.check("getusername", &["b"]);
+    bed.check("getUser*", &["b"]);
+    bed.check("src/main.rs", &["a"]);
+    bed.check("main.rs", &["a"]);
+    bed.check("user.rs:12:", &["b"]);
+}
+
+#[test]
+fn scripts_without_spaces_are_found_by_any_part_of_a_sentence() {
+    let bed = garden();
+    for part in ["検索", "全文検索", "索", "実装して", "搜索引擎", "Rust写", "เสร็จ", "검색"]
+    {
+        bed.check(part, &["c"]);
+    }
+    bed.check("索検", &[]);
+    bed.check("검*", &["c"]);
+    let hits = bed.look("検索", PAGE);
+    let hit = &hits.sessions[0].hits[0];
+    assert_eq!((hit.kind, hit.snippet.as_str()), (Kind::Person, "全文検索を実装してください"));
+    assert_eq!(&hit.snippet[hit.matches[0].clone()], "検索");
+}
+
+#[test]
+fn filters_narrow_what_is_found() {
+    let bed = garden();
+    bed.check("workspace:/home/me/garden login", &["a", "b"]);
+    bed.check("workspace:/home/me/garden/ workspace:shed", &["b"]);
+    bed.check("workspace:/home/me/gard", &[]);
+    bed.check("workspace:Gardening", &["c"]);
+    bed.check("tool:bash", &["b"]);
+    bed.check("login -tool:bash", &["a"]);
+    bed.check("file:src/main.rs", &["a"]);
+    bed.check("file:mai*", &["a"]);
+    bed.check("file:login", &[]);
+    bed.check("session:b", &["b"]);
+    bed.check("session:claude:/c search", &["c"]);
+    bed.check("from:person login", &["a"]);
+    bed.check("from:agent login", &["b"]);
+}
+
+#[test]
+fn times_narrow_what_is_found() {
+    let bed = garden();
+    bed.check("after:7d", &["a"]);
+    bed.check("before:7d", &["b", "c"]);
+    bed.check("login after:2026-11-01 before:2026-11-10", &["b"]);
+    bed.check("after:2w before:2d", &["b"]);
+}
+
+#[test]
+fn a_title_is_found_and_has_no_turn() {
+    let bed = garden();
+    let hits = bed.look("title", PAGE);
+    assert_eq!(hits.sessions.len(), 3);
+    let hit = &hits.sessions[0].hits[0];
+    assert_eq!((hit.turn.as_ref(), hit.kind), (None, Kind::Title));
+}
+
+#[test]
+fn a_session_is_one_result_with_its_best_places_and_every_turn_is_one_if_that_is_wanted() {
+    let bed = garden();
+    let turns: Vec<_> = (1..10).map(|at| turn(at, now_ms(), &[(Kind::Answer, "login once more")])).collect();
+    bed.index.put("claude:/a", &turns).unwrap();
+    let hits = bed.look("login", PAGE);
+    assert_eq!(hits.sessions.len(), 2);
+    let first = &hits.sessions[0];
+    assert_eq!((first.session.as_str(), first.hits.len(), first.matching), ("claude:/a", 3, 10));
+    let flat = bed.look("login", Page { flat: true, ..PAGE });
+    assert_eq!(flat.sessions.len(), 11);
+    assert!(flat.sessions.iter().all(|session| session.hits.len() == 1));
+}
+
+#[test]
+fn pages_together_are_the_whole() {
+    let bed = Bed::new();
+    (0..7).for_each(|n| bed.session(&n.to_string(), "/w", n, &[(Kind::Person, "apples")]));
+    let whole = bed.found("apples");
+    assert_eq!(whole, ["0", "1", "2", "3", "4", "5", "6"], "the newest first, where all else is equal");
+    let mut pages = Vec::new();
+    loop {
+        let page = bed.look("apples", Page { limit: 3, offset: pages.len(), flat: false });
+        pages.extend(page.sessions.iter().map(|session| session.session.replace("claude:/", "")));
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(pages, whole);
+}
+
+#[test]
+fn what_a_person_said_counts_more_than_what_a_tool_printed() {
+    let bed = Bed::new();
+    bed.session("printed", "/w", 0, &[(Kind::Output, "apples and pears")]);
+    bed.session("said", "/w", 5, &[(Kind::Person, "apples and pears")]);
+    assert_eq!(bed.found("apples"), ["said", "printed"]);
+}
+
+#[test]
+fn a_snippet_shows_the_words_and_not_the_filters() {
+    let bed = garden();
+    let hits = bed.look("tool:edit login", PAGE);
+    let hit = &hits.sessions[0].hits[0];
+    let words: Vec<_> = hit.matches.iter().map(|at| &hit.snippet[at.clone()]).collect();
+    assert_eq!((hit.kind, words), (Kind::Person, vec!["login"]));
+    let hits = bed.look("workspace:gardening", PAGE);
+    let hit = &hits.sessions[0].hits[0];
+    assert_eq!((hit.snippet.as_str(), hit.matches.len()), ("全文検索を実装してください", 0));
+}
+
+proptest! {
+    #[test]
+    fn every_text_is_a_query(text in any::<String>()) {
+        let bed = BED.with(|bed| bed.look(&text, PAGE));
+        prop_assert!(bed.sessions.len() <= 3);
+    }
+
+    #[test]
+    fn every_mixture_of_the_languages_own_signs_is_a_query(
+        text in "([-\"*:(){}^+~ ]|AND|OR|NOT|NEAR|tool|file|from|session|workspace|before|after|7d|a|検|\\x00|\\x01|\\x02){0,40}",
+    ) {
+        BED.with(|bed| bed.look(&text, PAGE));
+    }
+
+    #[test]
+    fn whatever_was_said_is_found_by_its_words(text in "[a-zA-Z0-9_./-]{1,12}( [a-z検索é]{1,8}){0,4}") {
+        let bed = Bed::new();
+        bed.session("x", "/w", 0, &[(Kind::Person, &text)]);
+        let wanted = format!("\"{text}\"");
+        prop_assume!(text.chars().any(char::is_alphanumeric));
+        prop_assert_eq!(bed.found(&wanted), ["x"]);
+        let hits = bed.look(&wanted, PAGE);
+        for hit in &hits.sessions[0].hits {
+            for at in &hit.matches {
+                prop_assert!(hit.snippet.get(at.clone()).is_some_and(|word| !word.is_empty()));
+            }
+        }
+    }
+}
+
+thread_local! {
+    static BED: Bed = garden();
+}

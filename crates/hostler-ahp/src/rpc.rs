@@ -119,9 +119,11 @@ impl From<EngineError> for RpcError {
             EngineError::ClientUnknown | EngineError::ContentNotFound(_) => ahp_error_codes::NOT_FOUND,
             EngineError::SignInNeeded { .. } => ahp_error_codes::AUTH_REQUIRED,
             EngineError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
-            EngineError::Store(_) | EngineError::Rules(_) | EngineError::Record(_) | EngineError::Stopping => {
-                json_rpc_error_codes::INTERNAL_ERROR
-            }
+            EngineError::Store(_)
+            | EngineError::Rules(_)
+            | EngineError::Record(_)
+            | EngineError::Search(_)
+            | EngineError::Stopping => json_rpc_error_codes::INTERNAL_ERROR,
         };
         let sentence = error.to_string();
         let data = match error {

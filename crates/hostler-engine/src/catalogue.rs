@@ -74,12 +74,16 @@ impl Catalogue {
         lines.sorted.insert((changed, Arc::clone(uri)), line);
     }
 
-    /// A session's line, if it has one.
-    pub(crate) fn line(&self, uri: &str) -> Option<SessionSummary> {
+    /// The line of a session.
+    pub(crate) fn line(&self, uri: &str) -> Option<Arc<str>> {
         let lines = self.lock();
         let (uri, changed) = lines.changed.get_key_value(uri)?;
-        let line = lines.sorted.get(&(Arc::clone(changed), Arc::clone(uri)))?;
-        serde_json::from_str(line).ok()
+        lines.sorted.get(&(Arc::clone(changed), Arc::clone(uri))).cloned()
+    }
+
+    /// The line of a session, read.
+    pub(crate) fn summary(&self, uri: &str) -> Option<SessionSummary> {
+        serde_json::from_str(&self.line(uri)?).ok()
     }
 
     pub(crate) fn remove(&self, uri: &str) -> bool {

@@ -34,6 +34,7 @@ use crate::prompt_ids::PromptIds;
 use crate::resources::{GrantPolicy, Shelf};
 use crate::returning::{Presence, Reconnected};
 use crate::root::Root;
+use crate::search::{Found, Search, SearchWish};
 use crate::session::{Dispatch, Session};
 use crate::sign_in::Told;
 use crate::stopping::BackgroundOnStop;
@@ -153,6 +154,7 @@ impl Engine {
             root: Root::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: Terminals::new(config.terminals),
             signed_in: Told::default(),
+            search: Search::new(&config.store.dir),
             commands: config.commands,
             walks: Walks::default(),
             shell: config.shell,
@@ -193,6 +195,7 @@ impl Engine {
         host.load_catalogue().await?;
         host.find_sessions().await;
         host.watch_rules();
+        host.keep_index();
         Ok(Self { host })
     }
 
@@ -574,6 +577,14 @@ impl Engine {
             return Err(EngineError::SessionNotFound(session.to_owned()));
         }
         Ok(page)
+    }
+
+    /// Looks for something in all sessions.
+    ///
+    /// # Errors
+    /// If the index cannot be used.
+    pub async fn search(&self, wish: SearchWish) -> Result<Found, EngineError> {
+        self.host.search_for(wish).await
     }
 
     /// The agents that are alive now.

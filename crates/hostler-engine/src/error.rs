@@ -1,6 +1,7 @@
 use ahp_types::state::ProtectedResourceMetadata;
 use hostler_driver::ArchiveError;
 use hostler_rules::RuleBookError;
+use hostler_search::SearchError;
 use hostler_store::StoreError;
 
 /// What the engine refuses, each with a sentence for a person.
@@ -44,6 +45,9 @@ pub enum EngineError {
     /// The store is in trouble.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Nothing can be found at the moment.
+    #[error(transparent)]
+    Search(#[from] SearchError),
     /// The host is going down.
     #[error("the host is stopping")]
     Stopping,

@@ -31,6 +31,7 @@ use crate::port::{AgentStatus, ModelGateway};
 use crate::prompt_ids::PromptIds;
 use crate::resources::Shelf;
 use crate::root::Root;
+use crate::search::Search;
 use crate::session::Dispatch;
 use crate::sign_in::Told;
 use crate::state::ChannelState;
@@ -79,6 +80,7 @@ pub(crate) struct Host {
     pub(crate) shelf: Shelf,
     pub(crate) root: Root,
     pub(crate) signed_in: Told,
+    pub(crate) search: Search,
     pub(crate) commands: Arc<dyn Commands>,
     pub(crate) walks: Walks,
     pub(crate) terminals: Terminals,

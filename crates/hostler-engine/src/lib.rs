@@ -38,6 +38,7 @@ mod resources;
 mod restore;
 mod returning;
 mod root;
+mod search;
 mod session;
 mod sign_in;
 mod state;
@@ -62,6 +63,7 @@ pub use fleet::{Caps, FleetConfig, FleetStatus};
 pub use hostler_attachments::Limits as AttachmentLimits;
 pub use hostler_driver::{Clock, Images};
 pub use hostler_files::{Access, EntryKind, FileError, FileKind, WriteMode};
+pub use hostler_search::{Hit, Kind as TextKind, SearchError, SessionHits};
 pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
 pub use hub::{Deliveries, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use paging::{Extent, OlderTurns};
@@ -73,6 +75,7 @@ pub use resources::{
     WriteResource,
 };
 pub use returning::{Presence, Reconnected};
+pub use search::{Found, SearchWish};
 pub use session::Dispatch;
 pub use state::{ChannelState, Outcome, Reduce, Refused};
 pub use stopping::BackgroundOnStop;

@@ -38,4 +38,4 @@ pub use reader::{JournalRow, StoredSession, StoredState};
 pub use retention::Retention;
 pub use sequencer::Sequencer;
 pub use store::{Life, Store, StoreOptions};
-pub use turns::{Page, StoredTurn};
+pub use turns::{Page, StoredTurn, TurnName};

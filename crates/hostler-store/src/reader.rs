@@ -56,6 +56,21 @@ pub(crate) fn conversations(db: &Connection) -> Result<Vec<StoredConversation>, 
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
 
+/// The number at which each session was written down last.
+pub(crate) fn snapshots(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT session, seq FROM snapshots")?;
+    let rows =
+        statement.query_map([], |row| Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default())))?;
+    rows.collect::<Result<_, _>>().map_err(StoreError::from)
+}
+
+/// The number at which a session was written down last.
+pub(crate) fn snapshot_of(db: &Connection, session: &str) -> Result<Option<u64>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT seq FROM snapshots WHERE session = ?1")?;
+    let seq: Option<i64> = statement.query_row(params![session], |row| row.get(0)).optional()?;
+    Ok(seq.and_then(|seq| u64::try_from(seq).ok()))
+}
+
 /// What is stored of a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StoredState {

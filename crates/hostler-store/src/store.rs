@@ -9,7 +9,7 @@ use crate::reader::{self, JournalRow, StoredSession, StoredState};
 use crate::readers::Readers;
 use crate::retention::Retention;
 use crate::sequencer::Sequencer;
-use crate::turns::{self, Page, StoredTurn};
+use crate::turns::{self, Page, StoredTurn, TurnName};
 use crate::{AuditRow, Blob, BlobOptions, StoreError, audit, blob};
 
 /// Where the store lives.
@@ -110,6 +110,32 @@ impl Store {
     pub async fn turn(&self, session: &str, id: &str) -> Result<Option<(String, usize)>, StoreError> {
         let (session, id) = (session.to_owned(), id.to_owned());
         self.read(move |db| turns::place(db, &session, &id)).await
+    }
+
+    /// The names and places of all ended turns of a session, in no particular order.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn turn_names(&self, session: &str) -> Result<Vec<TurnName>, StoreError> {
+        let session = session.to_owned();
+        self.read(move |db| turns::names(db, &session)).await
+    }
+
+    /// The number at which each session was written down last: as long as it is the same, so are the session's rows.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn snapshots(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        self.read(reader::snapshots).await
+    }
+
+    /// The same of one session; `None` if it was not written down yet.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn snapshot_of(&self, session: &str) -> Result<Option<u64>, StoreError> {
+        let session = session.to_owned();
+        self.read(move |db| reader::snapshot_of(db, &session)).await
     }
 
     /// The id of the turn at a place of a chat.

@@ -19,6 +19,17 @@ pub struct StoredTurn {
     pub body: String,
 }
 
+/// Where a turn is, and how it is called.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TurnName {
+    /// Its chat.
+    pub chat: String,
+    /// Its place in the chat.
+    pub position: usize,
+    /// Its id.
+    pub id: String,
+}
+
 /// How much is read at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
@@ -93,6 +104,16 @@ pub(crate) fn page(
         turns.reverse();
     }
     Ok(turns)
+}
+
+/// The names and places of all turns of a session. Reads an index and no turn.
+pub(crate) fn names(db: &Connection, session: &str) -> Result<Vec<TurnName>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT chat, position, id FROM turns WHERE session = ?1")?;
+    let rows = statement.query_map(params![session], |row| {
+        let position = usize::try_from(row.get::<_, i64>(1)?).unwrap_or_default();
+        Ok(TurnName { chat: row.get(0)?, position, id: row.get(2)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// The id of the turn at a place.
@@ -172,5 +193,17 @@ mod tests {
         assert_eq!(place(&db, "another", "t3").unwrap(), None);
         assert_eq!(at(&db, "c", 3).unwrap().as_deref(), Some("t3"));
         assert_eq!(at(&db, "c", 10).unwrap(), None);
+        let mut names = names(&db, "s").unwrap();
+        names.sort();
+        assert_eq!(names.len(), 10);
+        assert_eq!(names[3], TurnName { chat: "c".to_owned(), position: 3, id: "t3".to_owned() });
+        let plan: Vec<String> = db
+            .prepare("EXPLAIN QUERY PLAN SELECT chat, position, id FROM turns WHERE session = 's'")
+            .unwrap()
+            .query_map([], |row| row.get(3))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert!(plan.iter().all(|step| step.contains("COVERING INDEX")), "no turn is read for its name: {plan:?}");
     }
 }

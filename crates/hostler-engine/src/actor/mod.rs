@@ -468,6 +468,7 @@ impl Actor {
             host.hub.close(&uri::annotations(&session));
             host.hub.close(&session);
             host.shelf.places.remove(&session);
+            host.search.gone(&session);
             if host.catalogue.remove(&session) {
                 host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(session));
             }

@@ -44,7 +44,7 @@ pub(super) async fn take_in(
 
 /// It may have been in the list before, or not: that is a matter of what people want to see there.
 fn announce(host: &Host, session: Arc<str>, line: ahp_types::state::SessionSummary) {
-    let known = host.catalogue.line(&session);
+    let known = host.catalogue.summary(&session);
     host.catalogue.put(&session, &line);
     let Some(known) = known else {
         return host.hub.notify(uri::ROOT, NoticeKind::SessionAdded(Box::new(line)));

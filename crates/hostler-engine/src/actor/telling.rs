@@ -91,6 +91,9 @@ impl Actor {
             let session = Arc::clone(&self.session.uri);
             let told = self.told.replace(summary.clone());
             let changes = told.map(|told| difference(&told, &summary)).filter(|changes| *changes != Default::default());
+            if changes.as_ref().is_some_and(|new| new.title.is_some() || new.working_directories.is_some()) {
+                self.host.search.changed(&self.session.uri);
+            }
             batch = batch.then(move |_| {
                 if let Some(changes) = changes {
                     let changes = Box::new(changes);
@@ -115,6 +118,7 @@ impl Actor {
                 self.session.turns_are_stored();
                 let batch = self.batch(Durability::Stream).snapshot(row);
                 self.submit(batch).await;
+                self.host.search.changed(&self.session.uri);
             }
             Err(error) => tracing::error!(%error, "a session could not be written down"),
         }

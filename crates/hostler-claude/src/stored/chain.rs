@@ -20,12 +20,12 @@ use super::link::{Kind, Link, RecordId};
 pub struct Chain {
     /// Its records in order, as positions in [`Index::links`].
     pub links: Vec<usize>,
-    /// How many records hung from something that is not there.
-    pub gaps: usize,
+    /// The records that hung from something that is not there, as positions in [`Index::links`].
+    pub gaps: Vec<usize>,
     /// Whether the records run in a circle, so that the beginning is missing.
     pub circle: bool,
-    /// How many records have a name that another one has.
-    pub doubles: usize,
+    /// The records with a name that another one has, as positions in [`Index::links`].
+    pub doubles: Vec<usize>,
 }
 
 impl Chain {
@@ -36,7 +36,7 @@ impl Chain {
         let mut places: HashMap<RecordId, usize> = HashMap::with_capacity(links.len());
         for (at, link) in links.iter().enumerate() {
             match places.entry(link.id) {
-                Entry::Occupied(_) => chain.doubles += 1,
+                Entry::Occupied(_) => chain.doubles.push(at),
                 Entry::Vacant(free) => {
                     free.insert(at);
                 }
@@ -52,7 +52,7 @@ impl Chain {
             let Some(link) = links.get(at) else { break };
             next = link.parent.and_then(|parent| {
                 places.get(&parent).copied().filter(|place| *place != at || link.id == parent).or_else(|| {
-                    chain.gaps += 1;
+                    chain.gaps.push(at);
                     before(links, at)
                 })
             });
@@ -236,10 +236,10 @@ mod tests {
             "c <- gone: prompt",
             "d <- c: answer 2",
         ]);
-        assert_eq!((names.as_str(), chain.gaps), ("a b c d", 1));
+        assert_eq!((names.as_str(), chain.gaps.len()), ("a b c d", 1));
         // Nothing stands before it.
         let lone = super::tests::chain(&["c <- gone: prompt"]);
-        assert_eq!((lone.0.as_str(), lone.1.gaps), ("c", 1));
+        assert_eq!((lone.0.as_str(), lone.1.gaps), ("c", vec![0]));
     }
 
     #[test]
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn of_two_records_with_one_name_the_first_counts() {
         let (names, chain) = chain(&["a <- none: prompt", "b <- a: answer 1", "b <- a: answer 1", "c <- b: prompt"]);
-        assert_eq!((names.as_str(), chain.doubles), ("a b c", 1));
+        assert_eq!((names.as_str(), chain.doubles), ("a b c", vec![2]));
     }
 
     #[test]

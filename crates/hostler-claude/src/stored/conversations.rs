@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
+use super::file;
 use super::outline::Outline;
 
 /// How much of each end of a file is read for the list.
@@ -17,6 +18,9 @@ const END: u64 = 64 * 1024;
 
 /// How much of the beginning is read where the first words do not fit into that, as with a picture.
 const LONG_BEGINNING: u64 = 4 * 1024 * 1024;
+
+/// What is said of a file without a single record.
+const NOISE: &str = "holds no record of a conversation";
 
 /// How many files are read at a time.
 const READERS: usize = 4;
@@ -67,8 +71,17 @@ pub struct Conversations {
 struct Known {
     modified: SystemTime,
     size: u64,
-    /// `None` if it is no conversation with a person.
-    conversation: Option<Arc<Conversation>>,
+    is: Is,
+}
+
+/// What a file turned out to be.
+#[derive(Debug, Clone)]
+enum Is {
+    Conversation(Arc<Conversation>),
+    /// Nobody talked in it.
+    Nothing,
+    /// None of it is a record.
+    Noise,
 }
 
 impl Conversations {
@@ -97,9 +110,20 @@ impl Conversations {
         let mut known = HashMap::with_capacity(files.len());
         let mut news = Vec::new();
         for (id, path) in files {
-            // One that is gone by now was deleted; there is nothing to say about it.
-            let Ok(facts) = std::fs::metadata(&path) else { continue };
-            if !facts.is_file() || facts.len() == 0 {
+            let facts = match std::fs::metadata(&path) {
+                Ok(facts) if facts.is_file() => facts,
+                Ok(_) => {
+                    look.unreadable.push(Unreadable { path, why: file::not_a_file().to_string() });
+                    continue;
+                }
+                // One that is gone by now was deleted; there is nothing to say about it. A link to nothing is still there.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && path.symlink_metadata().is_err() => continue,
+                Err(error) => {
+                    look.unreadable.push(Unreadable { path, why: error.to_string() });
+                    continue;
+                }
+            };
+            if facts.len() == 0 {
                 continue;
             }
             let (modified, size) = (facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len());
@@ -115,18 +139,43 @@ impl Conversations {
             let New { id, path, modified, size } = new;
             match outline {
                 Ok(outline) => {
-                    let spoken = !outline.aside && outline.name().is_some();
-                    let conversation =
-                        spoken.then(|| Arc::new(Conversation { id, path: path.clone(), modified, size, outline }));
-                    known.insert(path, Known { modified, size, conversation });
+                    let is = if !outline.is_record {
+                        Is::Noise
+                    } else if outline.aside || outline.name().is_none() {
+                        Is::Nothing
+                    } else {
+                        Is::Conversation(Arc::new(Conversation { id, path: path.clone(), modified, size, outline }))
+                    };
+                    known.insert(path, Known { modified, size, is });
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => look.unreadable.push(Unreadable { path, why: error.to_string() }),
             }
         }
-        look.found = newest_of_each(known.values().filter_map(|known| known.conversation.clone()));
+        let noise = known.iter().filter(|(_, known)| matches!(known.is, Is::Noise));
+        look.unreadable.extend(noise.map(|(path, _)| Unreadable { path: path.clone(), why: NOISE.to_owned() }));
+        look.found = newest_of_each(known.values().filter_map(Known::conversation).cloned());
         self.known = known;
         look
+    }
+
+    /// One conversation. Only if it is not where it was is everything looked at.
+    pub fn find(&mut self, id: Uuid) -> Option<Arc<Conversation>> {
+        let known = self.known.values().filter_map(Known::conversation).filter(|known| known.id == id);
+        let newest = known.max_by(|a, b| (a.modified, &a.path).cmp(&(b.modified, &b.path)));
+        match newest.filter(|known| known.path.is_file()) {
+            Some(known) => Some(Arc::clone(known)),
+            None => self.look().found.into_iter().find(|found| found.id == id),
+        }
+    }
+}
+
+impl Known {
+    fn conversation(&self) -> Option<&Arc<Conversation>> {
+        match &self.is {
+            Is::Conversation(conversation) => Some(conversation),
+            Is::Nothing | Is::Noise => None,
+        }
     }
 }
 
@@ -179,7 +228,7 @@ fn read_all(news: Vec<New>) -> Vec<(New, io::Result<Outline>)> {
 
 /// Reads both ends of a file.
 fn outline(path: &Path, size: u64) -> io::Result<Outline> {
-    let file = File::open(path)?;
+    let (file, _) = file::open(path)?;
     let head = piece(&file, 0, END)?;
     if size <= END {
         return Ok(Outline::of(&head, &head));
@@ -246,7 +295,29 @@ mod tests {
         std::os::unix::fs::symlink("nowhere", at.join(format!("projects/-q/{}.jsonl", Uuid::from_u128(7)))).unwrap();
         let look = Conversations::under(at).look();
         assert_eq!(names(&look), ["one", "two"]);
-        assert_eq!(look.unreadable, []);
+        let mut unreadable: Vec<_> = look.unreadable.iter().map(|one| (&one.path, one.why.as_str())).collect();
+        unreadable.sort();
+        let why = |id: u128, why: &'static str| (at.join(format!("projects/-q/{}.jsonl", Uuid::from_u128(id))), why);
+        let expected = [why(4, NOISE), why(6, "is not a file"), why(7, "No such file or directory (os error 2)")];
+        assert_eq!(unreadable, expected.iter().map(|(path, why)| (path, *why)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn one_conversation_is_found_where_it_was_or_where_it_went() {
+        let home = tempfile::tempdir().unwrap();
+        let mut conversations = Conversations::under(home.path());
+        let id = Uuid::from_u128(1);
+        assert_eq!(conversations.find(id), None);
+        let path = write(home.path(), "-p", 1, &begin("one"));
+        assert_eq!(conversations.find(id).unwrap().path, path);
+        // What is not read again: it is where it was.
+        fs::write(&path, "").unwrap();
+        assert_eq!(conversations.find(id).unwrap().path, path);
+        fs::remove_file(&path).unwrap();
+        let elsewhere = write(home.path(), "-q", 1, &begin("one"));
+        assert_eq!(conversations.find(id).unwrap().path, elsewhere);
+        fs::remove_file(elsewhere).unwrap();
+        assert_eq!(conversations.find(id), None);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! One pass over a transcript.
 
 use std::io::{self, BufRead};
+use std::ops::Range;
 
-use super::link::Link;
+use super::link::{Link, RecordId};
 
 /// A longer line is not read; its neighbours are.
 pub const LONGEST_LINE: usize = 64 * 1024 * 1024;
@@ -20,15 +21,29 @@ const BOOKKEEPING: [&[u8]; 5] = [
     br#"{"type":"atis-latch""#,
 ];
 
+/// What some editors put before the first letter of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// A buffer that is larger is not kept for the next line.
+const KEPT: usize = 1024 * 1024;
+
 /// Where everything stands in a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Index {
     /// Its records, in the order of the file.
     pub links: Vec<Link>,
+    /// Messages that were folded into a turn: the record's position in the links, and the id that the message was sent with.
+    pub(super) folded: Vec<(usize, RecordId)>,
+    /// Results that name a sub-agent: the record's position in the links, and the agent.
+    pub(super) agents: Vec<(usize, RecordId)>,
     /// How many bytes were read: up to the end of the last whole line. What follows is being written, or was cut off.
     pub read: u64,
     /// What could not be read.
     pub damage: Damage,
+    /// The same without a last record that lacks its line break: where a later reading goes on.
+    whole: u64,
+    /// How many lines that is.
+    lines: u64,
 }
 
 /// What could not be read of a transcript.
@@ -55,41 +70,108 @@ impl Index {
     /// Reads a transcript from its beginning.
     pub fn of(file: &mut impl BufRead) -> io::Result<Self> {
         let mut index = Self::default();
-        let mut line = Vec::new();
-        let mut number = 0;
+        index.go_on(file)?;
+        Ok(index)
+    }
+
+    /// Where [`go_on`](Self::go_on) must begin.
+    pub(super) fn next(&self) -> u64 {
+        self.whole
+    }
+
+    /// Reads what was written behind the last whole line. The file is at that place.
+    pub(super) fn go_on(&mut self, file: &mut impl BufRead) -> io::Result<()> {
+        let whole = self.whole;
+        self.links.truncate(self.links.partition_point(|link| link.place.start < whole));
+        let links = self.links.len();
+        self.agents.retain(|(at, _)| *at < links);
+        self.folded.retain(|(at, _)| *at < links);
+        (self.read, self.damage.unfinished) = (whole, 0);
+        // The beginning of a line that did not fit into the reader's buffer, and how long it is in all.
+        let (mut begun, mut length) = (Vec::new(), 0);
         loop {
-            line.clear();
-            let length = read_line(file, &mut line)?;
+            let available = match file.fill_buf() {
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if available.is_empty() {
+                break;
+            }
+            let Some((line, _)) = memchr::memchr(b'\n', available).and_then(|at| available.split_at_checked(at)) else {
+                let used = available.len();
+                keep(&mut begun, available);
+                length += used as u64;
+                file.consume(used);
+                continue;
+            };
+            let used = line.len() + 1;
             if length == 0 {
-                return Ok(index);
+                self.line(line, line.len() as u64);
+            } else {
+                keep(&mut begun, line);
+                self.line(&begun, length + line.len() as u64);
+                begun.clear();
+                begun.shrink_to(KEPT);
+                length = 0;
             }
-            number += 1;
-            let end = index.read + length;
-            if line.last() != Some(&b'\n') && length <= LONGEST_LINE as u64 {
-                // A whole record that only lacks its line break counts: an agent that died has written it.
-                match Link::read(&line, index.read..end) {
-                    Ok(link) => {
-                        index.links.extend(link);
-                        index.read = end;
-                    }
-                    Err(_) => index.damage.unfinished = length,
-                }
-                return Ok(index);
-            }
-            let place = index.read..end.saturating_sub(1);
-            index.read = end;
-            if length > LONGEST_LINE as u64 {
-                index.damage.name(number, || format!("is {length} bytes long; at most {LONGEST_LINE} are read"));
-                continue;
-            }
-            let record = line.strip_suffix(b"\n").unwrap_or(&line);
-            if record.trim_ascii().is_empty() || BOOKKEEPING.iter().any(|start| record.starts_with(start)) {
-                continue;
-            }
-            match Link::read(record, place) {
-                Ok(link) => index.links.extend(link),
-                Err(error) => index.damage.name(number, || format!("is not a record (column {})", error.column())),
-            }
+            file.consume(used);
+        }
+        self.unfinished(&begun, length);
+        Ok(())
+    }
+
+    /// A line with its line break. What is kept of it may be shorter than it was.
+    fn line(&mut self, line: &[u8], length: u64) {
+        self.lines += 1;
+        let place = self.whole..self.whole + length;
+        self.whole = place.end + 1;
+        self.read = self.whole;
+        if length > LONGEST_LINE as u64 {
+            let number = self.lines;
+            self.damage.name(number, || format!("is {length} bytes long; at most {LONGEST_LINE} are read"));
+            return;
+        }
+        if line.trim_ascii().is_empty() || BOOKKEEPING.iter().any(|start| line.starts_with(start)) {
+            return;
+        }
+        if let Err(error) = self.record(line, self.lines, place) {
+            let number = self.lines;
+            self.damage.name(number, || format!("is not a record (column {})", error.column()));
+        }
+    }
+
+    fn record(&mut self, line: &[u8], number: u64, mut place: Range<u64>) -> Result<(), serde_json::Error> {
+        let mut record = line;
+        if place.start == 0
+            && let Some(rest) = line.strip_prefix(BYTE_ORDER_MARK)
+        {
+            (record, place.start) = (rest, BYTE_ORDER_MARK.len() as u64);
+        }
+        let Some(reading) = Link::read(record, number, place)? else { return Ok(()) };
+        self.folded.extend(reading.message.map(|message| (self.links.len(), message)));
+        self.agents.extend(reading.agent.map(|agent| (self.links.len(), agent)));
+        if let Some(strange) = reading.strange {
+            self.damage.name(number, || strange.to_owned());
+        }
+        self.links.push(reading.link);
+        Ok(())
+    }
+
+    /// What stands behind the last line break.
+    fn unfinished(&mut self, line: &[u8], length: u64) {
+        if length == 0 {
+            return;
+        }
+        // A whole record that only lacks its line break counts: an agent that died has written it. What is strange about it
+        // is said when the line is whole.
+        let (place, damage) = (self.whole..self.whole + length, self.damage.clone());
+        let is_record = length <= LONGEST_LINE as u64 && self.record(line, self.lines + 1, place).is_ok();
+        self.damage = damage;
+        if is_record {
+            self.read = self.whole + length;
+        } else {
+            self.damage.unfinished = length;
         }
     }
 }
@@ -102,27 +184,10 @@ impl Index {
     }
 }
 
-/// Reads up to and including the next line break, but keeps no more than [`LONGEST_LINE`] bytes; says how many were read.
-fn read_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
-    let mut length = 0;
-    loop {
-        let available = match file.fill_buf() {
-            Ok(available) => available,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        let (used, ends) = match available.iter().position(|byte| *byte == b'\n') {
-            Some(at) => (at + 1, true),
-            None => (available.len(), false),
-        };
-        let room = LONGEST_LINE.saturating_sub(line.len());
-        line.extend(available.iter().take(used.min(room)));
-        file.consume(used);
-        length += used as u64;
-        if ends || used == 0 {
-            return Ok(length);
-        }
-    }
+/// Keeps a piece of a line, as far as lines are read.
+fn keep(line: &mut Vec<u8>, piece: &[u8]) {
+    let room = LONGEST_LINE.saturating_sub(line.len());
+    line.extend_from_slice(piece.get(..room).unwrap_or(piece));
 }
 
 #[cfg(test)]
@@ -182,9 +247,41 @@ mod tests {
 
     #[test]
     fn a_line_without_an_end_takes_bounded_memory() {
+        let length = LONGEST_LINE as u64 + 5000;
+        let mut endless = io::BufReader::new(io::Read::take(io::repeat(b'x'), length));
+        let index = Index::of(&mut endless).unwrap();
+        assert_eq!((index.damage.unfinished, index.read), (length, 0));
         let mut line = Vec::new();
-        let mut endless = io::BufReader::new(io::Read::take(io::repeat(b'x'), LONGEST_LINE as u64 + 5000));
-        assert_eq!(read_line(&mut endless, &mut line).unwrap(), LONGEST_LINE as u64 + 5000);
+        for _ in 0..3 {
+            keep(&mut line, &vec![b'x'; LONGEST_LINE / 2 + 1]);
+        }
         assert_eq!(line.len(), LONGEST_LINE);
+    }
+
+    #[test]
+    fn a_file_that_grew_is_read_from_where_the_last_reading_ended() {
+        let agent = r#"{"type":"user","uuid":"b","message":{"content":[{"type":"tool_result"}]},"toolUseResult":{"agentId":"a"}}"#;
+        let text = format!("\u{feff}{RECORD}\n\nnoise\n{RECORD}\n{agent}\n{agent}\nnoise\n{RECORD}");
+        let whole = index(text.as_bytes());
+        assert_eq!((whole.links.len(), whole.agents.len(), whole.damage.lines), (5, 2, 2));
+        assert_eq!(whole.links.iter().map(|link| link.line).collect::<Vec<_>>(), [1, 4, 5, 6, 8]);
+        for cut in 0..text.len() {
+            let mut grown = index(&text.as_bytes()[..cut]);
+            let from = usize::try_from(grown.next()).unwrap();
+            grown.go_on(&mut io::BufReader::with_capacity(7, &text.as_bytes()[from..])).unwrap();
+            assert_eq!(grown, whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn other_line_breaks_and_marks_are_passed_over() {
+        let text = format!("\u{feff}{RECORD}\r\n{RECORD}\r\n");
+        let index = index(text.as_bytes());
+        assert_eq!((index.links.len(), index.damage), (2, Damage::default()));
+        assert_eq!(index_start(&text), 3);
+    }
+
+    fn index_start(text: &str) -> u64 {
+        index(text.as_bytes()).links[0].place.start
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use memchr::memmem;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -11,22 +12,21 @@ use crate::wire::Text;
 
 /// Names a record within its file. Builds give records UUIDs; another name counts as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct RecordId(u128);
+pub struct RecordId(Uuid);
 
 impl RecordId {
-    fn of(name: &str) -> Self {
-        let uuid = Uuid::try_parse(name).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()));
-        Self(uuid.as_u128())
+    pub(super) fn of(name: &str) -> Self {
+        Self(Uuid::try_parse(name).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes())))
     }
 
     /// The record's own UUID, if that is what it is called.
     pub fn uuid(self) -> Uuid {
-        Uuid::from_u128(self.0)
+        self.0
     }
 
     /// The turn that begins with this record: the same one whenever the file is read.
     pub fn turn(self) -> Uuid {
-        Uuid::new_v5(&Uuid::NAMESPACE_OID, &self.0.to_be_bytes())
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, self.0.as_bytes())
     }
 }
 
@@ -35,6 +35,8 @@ impl RecordId {
 pub enum Kind {
     /// Somebody said something.
     Prompt,
+    /// Somebody said something while the agent was working, and it was folded in.
+    Folded,
     /// Something in the background was over, and the agent was told.
     Notification,
     /// What tools gave back.
@@ -57,13 +59,13 @@ pub enum Kind {
 
 impl Kind {
     /// Whether a person sees it as part of the conversation.
-    fn is_message(self) -> bool {
+    pub(super) fn is_message(self) -> bool {
         !matches!(self, Self::Hidden | Self::ApiError | Self::Boundary)
     }
 
     /// Whether a turn begins with it.
     pub(super) fn begins_a_turn(self) -> bool {
-        matches!(self, Self::Prompt | Self::Notification)
+        matches!(self, Self::Prompt | Self::Folded | Self::Notification)
     }
 }
 
@@ -80,8 +82,24 @@ pub struct Link {
     pub answer: Option<RecordId>,
     /// Whether it belongs to another agent than the one that the person talks to.
     pub aside: bool,
+    /// Whether a turn may end with it: the model has said all, or somebody or something stopped it.
+    pub over: bool,
+    /// Its line's number, from 1.
+    pub line: u32,
     /// Where its line stands in the file, without the line break.
     pub place: Range<u64>,
+}
+
+/// What a line tells about its record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) link: Link,
+    /// The message that was folded in, by the id that it was sent with.
+    pub(super) message: Option<RecordId>,
+    /// The sub-agent that a call has made, or spoken to.
+    pub(super) agent: Option<RecordId>,
+    /// What is strange about it, though it is a record.
+    pub(super) strange: Option<&'static str>,
 }
 
 impl Link {
@@ -91,24 +109,42 @@ impl Link {
     }
 
     /// Reads a line. `None` for a record that hangs from nothing and has no name: the agent's own bookkeeping.
-    pub(super) fn read(line: &[u8], place: Range<u64>) -> Result<Option<Self>, serde_json::Error> {
+    pub(super) fn read(line: &[u8], number: u64, place: Range<u64>) -> Result<Option<Reading>, serde_json::Error> {
         let record: Record<'_> = serde_json::from_slice(line)?;
         let Some(uuid) = &record.uuid else { return Ok(None) };
-        let kind = record.kind();
+        let (kind, strange) = record.kind();
         let parent = match (&record.parent, kind) {
             (None, Kind::Boundary) => record.logical_parent.as_ref(),
             (parent, _) => parent.as_ref(),
         };
         let answer = record.message.as_ref().and_then(|message| message.id.as_ref()).filter(|_| kind == Kind::Answer);
-        Ok(Some(Self {
+        let folded = record.attachment.as_ref().filter(|_| kind == Kind::Folded);
+        let link = Self {
             id: RecordId::of(uuid),
             parent: parent.map(|parent| RecordId::of(parent)),
             kind,
             answer: answer.map(|id| RecordId::of(id)),
             aside: record.sidechain.unwrap_or(false) || record.team.is_some(),
+            over: record.is_over(kind),
+            line: u32::try_from(number).unwrap_or(u32::MAX),
             place,
-        }))
+        };
+        let message = folded.and_then(|folded| folded.source.as_ref()).map(|source| RecordId::of(source));
+        let returned = record.returned.filter(|_| kind == Kind::Results);
+        Ok(Some(Reading { link, message, agent: returned.and_then(sub_agent), strange }))
     }
+}
+
+/// The sub-agent that a result names.
+fn sub_agent(returned: &RawValue) -> Option<RecordId> {
+    #[derive(Deserialize)]
+    struct Returned<'a> {
+        #[serde(rename = "agentId", borrow)]
+        id: Text<'a>,
+    }
+    // Few do, and some results are long.
+    memmem::find(returned.get().as_bytes(), b"\"agentId\"")?;
+    serde_json::from_str::<Returned<'_>>(returned.get()).ok().map(|returned| RecordId::of(&returned.id))
 }
 
 /// A line, as far as it matters here; the rest is skipped without being looked at.
@@ -132,37 +168,89 @@ struct Record<'a> {
     meta: Option<bool>,
     #[serde(rename = "isCompactSummary", default)]
     summary: Option<bool>,
+    #[serde(rename = "isApiErrorMessage", default)]
+    failed: Option<bool>,
+    #[serde(rename = "toolUseResult", borrow, default)]
+    returned: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    attachment: Option<Attachment<'a>>,
     #[serde(borrow, default)]
     message: Option<Message<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Attachment<'a> {
+    #[serde(rename = "type", borrow, default)]
+    label: Option<Text<'a>>,
+    #[serde(rename = "commandMode", borrow, default)]
+    mode: Option<Text<'a>>,
+    #[serde(rename = "source_uuid", borrow, default)]
+    source: Option<Text<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow, default)]
     id: Option<Text<'a>>,
+    #[serde(rename = "stop_reason", borrow, default)]
+    stop: Option<Text<'a>>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
 }
 
 impl Record<'_> {
-    fn kind(&self) -> Kind {
+    /// What it is, and what is strange about it.
+    fn kind(&self) -> (Kind, Option<&'static str>) {
+        let content = self.message.as_ref().and_then(|message| message.content);
+        let plain = |kind| (kind, None);
         match (&*self.label, self.subtype.as_deref()) {
-            ("assistant", _) => Kind::Answer,
-            ("user", _) if self.summary == Some(true) => Kind::Summary,
-            ("user", _) if self.meta == Some(true) => Kind::Hidden,
-            ("user", _) => {
-                let content = self.message.as_ref().and_then(|message| message.content);
-                content.map_or(Kind::Hidden, |content| said(content.get()))
-            }
-            ("system", Some("compact_boundary")) => Kind::Boundary,
-            ("system", Some("api_error")) => Kind::ApiError,
-            _ => Kind::Hidden,
+            ("assistant", _) if content.is_some() => plain(Kind::Answer),
+            ("assistant", _) => (Kind::Hidden, Some("is an answer without contents")),
+            ("user", _) if self.summary == Some(true) => plain(Kind::Summary),
+            ("user", _) if self.meta == Some(true) => plain(Kind::Hidden),
+            ("user", _) => match content.map(|content| said(content.get())) {
+                Some(Some(kind)) => plain(kind),
+                Some(None) => (Kind::Hidden, Some("is a message in a form that is not known")),
+                None => (Kind::Hidden, Some("is a message without contents")),
+            },
+            ("attachment", _) if self.attachment.as_ref().is_some_and(Attachment::is_said) => plain(Kind::Folded),
+            ("system", Some("compact_boundary")) => plain(Kind::Boundary),
+            ("system", Some("api_error")) => plain(Kind::ApiError),
+            _ => plain(Kind::Hidden),
+        }
+    }
+
+    fn is_over(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::Interruption | Kind::CommandOutput => true,
+            Kind::Answer if self.failed == Some(true) => true,
+            Kind::Answer => self.message.as_ref().is_some_and(Message::is_over),
+            _ => false,
         }
     }
 }
 
-/// What the contents of a user's record are.
-fn said(content: &str) -> Kind {
+impl Attachment<'_> {
+    /// Whether it is what a person said while the agent was working.
+    fn is_said(&self) -> bool {
+        self.label.as_deref() == Some("queued_command") && self.mode.as_deref().is_none_or(|mode| mode == "prompt")
+    }
+}
+
+impl Message<'_> {
+    /// Whether the model said all that it had to say. Where the agent did not note that, an answer that calls for
+    /// nothing was the last one.
+    fn is_over(&self) -> bool {
+        match self.stop.as_deref() {
+            Some("tool_use" | "pause_turn") => false,
+            Some(_) => true,
+            None => !self.content.is_some_and(|content| content.get().contains("\"tool_use\"")),
+        }
+    }
+}
+
+/// What the contents of a user's record are; `None` if nobody knows.
+fn said(content: &str) -> Option<Kind> {
     #[derive(Deserialize)]
     struct Block<'a> {
         #[serde(rename = "type", borrow)]
@@ -171,14 +259,14 @@ fn said(content: &str) -> Kind {
         text: Option<Text<'a>>,
     }
     if let Ok(Text(text)) = serde_json::from_str(content) {
-        return spoken(&text);
+        return Some(spoken(&text));
     }
-    let Ok(blocks) = serde_json::from_str::<Vec<Block<'_>>>(content) else { return Kind::Hidden };
+    let blocks = serde_json::from_str::<Vec<Block<'_>>>(content).ok()?;
     if blocks.iter().any(|block| &*block.label == "tool_result") {
-        return Kind::Results;
+        return Some(Kind::Results);
     }
     let text = blocks.iter().find_map(|block| block.text.as_ref());
-    text.map_or(if blocks.is_empty() { Kind::Hidden } else { Kind::Prompt }, |text| spoken(text))
+    Some(text.map_or(if blocks.is_empty() { Kind::Hidden } else { Kind::Prompt }, |text| spoken(text)))
 }
 
 fn spoken(text: &str) -> Kind {
@@ -202,7 +290,11 @@ mod tests {
     use super::*;
 
     fn read(line: &str) -> Option<Link> {
-        Link::read(line.as_bytes(), 0..u64::try_from(line.len()).unwrap()).unwrap()
+        reading(line).map(|reading| reading.link)
+    }
+
+    fn reading(line: &str) -> Option<Reading> {
+        Link::read(line.as_bytes(), 1, 0..u64::try_from(line.len()).unwrap()).unwrap()
     }
 
     fn user(content: &str) -> Kind {
@@ -245,7 +337,7 @@ mod tests {
         assert_eq!(read(r#"{"type":"queue-operation","operation":"enqueue"}"#), None);
         assert_eq!(read(r#"{"type":"user","uuid":null}"#), None);
         for line in ["", "{}", "[]", "nonsense", r#"{"type":"user","uuid":7}"#, r#"{"type":"user","uuid":"x""#] {
-            assert!(Link::read(line.as_bytes(), 0..0).is_err(), "{line}");
+            assert!(Link::read(line.as_bytes(), 1, 0..0).is_err(), "{line}");
         }
     }
 
@@ -255,5 +347,77 @@ mod tests {
         assert_eq!(id.turn().to_string(), RecordId::of("5411C267-6714-419B-BC64-F9E428E89A9F").turn().to_string());
         assert_eq!(id.turn().get_version_num(), 5);
         assert_ne!(id.turn(), RecordId::of("x").turn());
+    }
+
+    #[test]
+    fn a_turn_may_end_where_the_model_has_said_all_or_something_stopped_it() {
+        let answer = |rest: &str, content: &str| {
+            let line =
+                format!(r#"{{"type":"assistant","uuid":"u","message":{{"id":"m","content":[{content}]{rest}}}}}"#);
+            read(&line).unwrap().over
+        };
+        let (text, call) = (r#"{"type":"text","text":"\"tool_use\""}"#, r#"{"type":"tool_use","id":"t"}"#);
+        for (stop, over) in [
+            ("end_turn", true),
+            ("stop_sequence", true),
+            ("max_tokens", true),
+            ("refusal", true),
+            ("model_context_window_exceeded", true),
+            ("tool_use", false),
+            ("pause_turn", false),
+        ] {
+            assert_eq!(answer(&format!(r#","stop_reason":"{stop}""#), text), over, "{stop}");
+        }
+        // Older builds do not say.
+        assert!(answer("", text) && answer(r#","stop_reason":null"#, text) && !answer("", call));
+        assert!(!answer("", &format!("{text},{call}")));
+        let failed = r#"{"type":"assistant","uuid":"u","isApiErrorMessage":true,"message":{"id":"m","content":[],"stop_reason":"tool_use"}}"#;
+        assert!(read(failed).unwrap().over);
+        let over = |content: &str| {
+            read(&format!(r#"{{"type":"user","uuid":"u","message":{{"content":{content}}}}}"#)).unwrap().over
+        };
+        assert!(over(r#""[Request interrupted by user]""#) && over(r#""<bash-stdout>x</bash-stdout>""#));
+        assert!(!over(r#""hello""#) && !over(r#"[{"type":"tool_result","tool_use_id":"t"}]"#));
+    }
+
+    #[test]
+    fn what_was_folded_in_names_the_message() {
+        let id = "5411c267-6714-419b-bc64-f9e428e89a9f";
+        let line = |mode: &str| {
+            format!(
+                r#"{{"type":"attachment","uuid":"u","attachment":{{"type":"queued_command","prompt":"x","source_uuid":"{id}","commandMode":"{mode}"}}}}"#
+            )
+        };
+        let said = reading(&line("prompt")).unwrap();
+        assert_eq!((said.link.kind, said.message), (Kind::Folded, Some(RecordId::of(id))));
+        let told = reading(&line("task-notification")).unwrap();
+        assert_eq!((told.link.kind, told.message), (Kind::Hidden, None));
+    }
+
+    #[test]
+    fn a_result_names_the_agent_that_was_made() {
+        let line = |returned: &str| {
+            let line = format!(
+                r#"{{"type":"user","uuid":"u","message":{{"content":[{{"type":"tool_result"}}]}},"toolUseResult":{returned}}}"#
+            );
+            reading(&line).unwrap().agent
+        };
+        assert_eq!(line(r#"{"status":"completed","agentId":"a1"}"#), Some(RecordId::of("a1")));
+        for other in [r#""an \"agentId\" in words""#, r#"{"agentId":7}"#, "null", "[1]", r#"{"stdout":"x"}"#] {
+            assert_eq!(line(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_record_without_contents_is_strange() {
+        for line in [
+            r#"{"type":"user","uuid":"u"}"#,
+            r#"{"type":"user","uuid":"u","message":{"content":7}}"#,
+            r#"{"type":"assistant","uuid":"u"}"#,
+        ] {
+            let reading = reading(line).unwrap();
+            assert!(reading.strange.is_some() && reading.link.kind == Kind::Hidden, "{line}");
+        }
+        assert_eq!(reading(r#"{"type":"something-new","uuid":"u"}"#).unwrap().strange, None);
     }
 }

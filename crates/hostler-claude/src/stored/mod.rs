@@ -8,6 +8,7 @@
 //!
 //! * [`index`](Index): one pass over a file; remembers where each record stands and what it hangs from, nothing else.
 //! * [`chain`](Chain): which records are the conversation that a person saw, whatever became of the file.
+//! * `book`: one transcript, opened: its turns by their places; `file`: how it is opened without ever waiting.
 //! * [`Transcripts`]: what the engine asks: the driver's archive.
 //! * [`Conversations`]: all of them, by a look at the directory.
 //! * [`Outline`]: what a list says of a conversation, from both ends of its file.
@@ -22,8 +23,10 @@
 //! we have never seen, or grow while it is read: every such thing has a name here, none is an error of its neighbours.
 
 mod archive;
+mod book;
 mod chain;
 mod conversations;
+mod file;
 mod index;
 mod link;
 mod outline;

@@ -34,6 +34,8 @@ pub struct Outline {
     pub created: Option<String>,
     /// Whether it is another agent's: not a conversation with a person.
     pub aside: bool,
+    /// Whether any of it is a record.
+    pub is_record: bool,
 }
 
 impl Outline {
@@ -42,6 +44,8 @@ impl Outline {
     pub fn of(head: &[u8], tail: &[u8]) -> Self {
         let mut outline = Self::default();
         let mut command = None;
+        // Some editors put a mark before the first letter.
+        let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
         for (at, line) in head.split(|byte| *byte == b'\n').enumerate() {
             if outline.has_begun() {
                 if let Some(line) = note(line) {
@@ -74,6 +78,7 @@ impl Outline {
     }
 
     fn begin(&mut self, line: &Line<'_>, first: bool, command: &mut Option<String>) {
+        self.is_record = true;
         self.aside |= first && line.sidechain == Some(true);
         let or = |slot: &mut Option<String>, value: &Option<Text<'_>>| {
             if slot.is_none() {

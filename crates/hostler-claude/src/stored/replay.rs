@@ -32,10 +32,11 @@ pub struct Replayed {
 /// Gives the whole transcript of a sub-agent, by its id; `None` if there is none.
 pub type SubAgents<'a> = dyn Fn(&str) -> Option<Vec<u8>> + 'a;
 
-/// Tells a turn once more, from the lines of its records.
+/// Tells a turn once more, from the lines of its records. One that goes on in the next turn was not cut off.
 pub fn replay<'a>(
     directory: &Path,
     records: impl IntoIterator<Item = (Kind, &'a [u8])>,
+    goes_on: bool,
     sub_agents: &SubAgents<'_>,
 ) -> Replayed {
     let mut replay = Replay {
@@ -53,6 +54,9 @@ pub fn replay<'a>(
     };
     for (kind, line) in records {
         replay.record(kind, line);
+    }
+    if goes_on {
+        replay.end = End::Answered;
     }
     replay.finish()
 }
@@ -90,7 +94,15 @@ struct Facts<'a> {
     #[serde(rename = "compactMetadata", default)]
     shortened: Option<Shortened>,
     #[serde(borrow, default)]
+    attachment: Option<Words<'a>>,
+    #[serde(borrow, default)]
     message: Option<Contents<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Words<'a> {
+    #[serde(borrow, default)]
+    prompt: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -121,6 +133,12 @@ impl Replay<'_> {
             Kind::Prompt | Kind::Notification => {
                 self.turn.began = facts.timestamp.map(|at| at.to_string());
                 self.turn.said = content.map_or_else(|| self.turn.said.clone(), |content| said(kind, content.get()));
+            }
+            Kind::Folded => {
+                self.turn.began = facts.timestamp.map(|at| at.to_string());
+                if let Some(words) = facts.attachment.and_then(|attachment| attachment.prompt) {
+                    self.turn.said = said(kind, words.get());
+                }
             }
             Kind::Answer => self.answer(line, &facts),
             Kind::Results => {
@@ -362,7 +380,7 @@ mod tests {
             (link.kind, text.get(place).unwrap().as_bytes())
         };
         let spans = chain.spans(&index);
-        spans.into_iter().map(|span| replay(Path::new("/p"), span.links.map(line), sub_agents)).collect()
+        spans.into_iter().map(|span| replay(Path::new("/p"), span.links.map(line), span.goes_on, sub_agents)).collect()
     }
 
     /// What a person would see of it.

@@ -1,12 +1,13 @@
 //! The conversation, cut into turns.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use uuid::Uuid;
 
 use super::chain::Chain;
 use super::index::Index;
-use super::link::Kind;
+use super::link::{Kind, RecordId};
 
 /// One turn: a stretch of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,10 @@ pub struct Span {
     pub message: Option<Uuid>,
     /// Its records, as positions in [`Chain::links`].
     pub links: Range<usize>,
+    /// Whether nothing more will be said in it, as far as the file shows.
+    pub over: bool,
+    /// Whether somebody's words in the middle of it ended it; the answer goes on in the next one.
+    pub goes_on: bool,
 }
 
 impl Chain {
@@ -25,12 +30,22 @@ impl Chain {
         let mut spans: Vec<Span> = Vec::new();
         // Where the conversation was shortened, if nothing was said since.
         let mut shortened = None;
-        for (at, link) in self.links.iter().enumerate() {
-            let Some(link) = index.links.get(*link) else { continue };
+        let folded: HashMap<usize, RecordId> = index.folded.iter().copied().collect();
+        for (at, place) in self.links.iter().enumerate() {
+            let Some(link) = index.links.get(*place) else { continue };
             if link.kind.begins_a_turn() {
                 let from = shortened_before(&mut spans, shortened.take()).unwrap_or(at);
-                let message = (link.kind == Kind::Prompt).then(|| link.id.uuid());
-                spans.push(Span { turn: link.id.turn(), message, links: from..at + 1 });
+                if let Some(before) = spans.last_mut() {
+                    before.goes_on = link.kind == Kind::Folded && !before.over;
+                    before.over = true;
+                }
+                let message = match link.kind {
+                    Kind::Folded => Some(folded.get(place).copied().unwrap_or(link.id)),
+                    Kind::Prompt => Some(link.id),
+                    _ => None,
+                };
+                let message = message.map(RecordId::uuid);
+                spans.push(Span { turn: link.id.turn(), message, links: from..at + 1, over: false, goes_on: false });
                 continue;
             }
             match link.kind {
@@ -40,6 +55,9 @@ impl Chain {
             }
             if let Some(span) = spans.last_mut() {
                 span.links.end = at + 1;
+                if link.kind.is_message() {
+                    span.over = link.over;
+                }
             }
         }
         spans

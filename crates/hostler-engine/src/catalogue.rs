@@ -11,7 +11,7 @@ use ahp_types::state::SessionSummary;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use crate::EngineError;
+use crate::{EngineError, found};
 
 /// A page of the session list.
 #[derive(Debug, Clone)]
@@ -86,6 +86,11 @@ impl Catalogue {
         serde_json::from_str(&self.line(uri)?).ok()
     }
 
+    /// Whether a session has a line.
+    pub(crate) fn has(&self, uri: &str) -> bool {
+        self.lock().changed.contains_key(uri)
+    }
+
     pub(crate) fn remove(&self, uri: &str) -> bool {
         self.lock().remove(uri).is_some()
     }
@@ -133,6 +138,10 @@ pub(crate) fn difference(old: &SessionSummary, new: &SessionSummary) -> PartialS
         working_directories: (old.working_directories != new.working_directories)
             .then(|| new.working_directories.clone().unwrap_or_default()),
         modified_at: (old.modified_at != new.modified_at).then(|| new.modified_at.clone()),
+        // Most of it changes all the time; of what is in it, the list shows this.
+        meta: (found::tag_of(old.meta.as_ref()) != found::tag_of(new.meta.as_ref()))
+            .then(|| new.meta.clone())
+            .flatten(),
         chats: (old.chats != new.chats).then(|| new.chats.clone()).flatten(),
         ..PartialSessionSummary::default()
     }

@@ -15,14 +15,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
 
-use crate::actor::{BackgroundOutput, Input, NotForgotten, Origin, SessionHandle, Subscribe};
+use crate::actor::{BackgroundOutput, Forgotten, Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::attach::{Fetch, PlanSummary};
 use crate::catalogue::{Catalogue, SessionPage};
 use crate::clock::ClockExt as _;
 use crate::commands::Commands;
 use crate::complete::Walks;
 use crate::fleet::{Fleet, FleetConfig, FleetStatus};
-use crate::found::Untold;
+use crate::found::{Finder, Namer, ShowExternal, Untold};
 use crate::host::Host;
 use crate::hub::{Hub, Subscriber, SubscriberId};
 use crate::local::COMMAND_PREFIX;
@@ -99,6 +99,8 @@ pub struct EngineConfig {
     pub terminals: Option<TerminalsConfig>,
     /// What new sessions begin with by the host's own settings, which beat what clients write into its configuration.
     pub session_defaults: JsonObject,
+    /// Which conversations that were led elsewhere are listed, if the host's own settings say so.
+    pub show_external: Option<ShowExternal>,
 }
 
 /// A wish for a session.
@@ -149,6 +151,8 @@ impl Engine {
         let Some(first) = config.drivers.first() else {
             return Err(EngineError::Invalid("a host needs at least one agent".to_owned()));
         };
+        let archives = config.drivers.iter().filter_map(|driver| Some((driver.describe().id, driver.archive()?)));
+        let finder = Finder::new(archives, config.show_external);
         let host = Arc::new(Host {
             default_provider: first.describe().id,
             root: Root::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
@@ -181,6 +185,8 @@ impl Engine {
             shelf: Shelf::new(&config.store.dir, &config.default_directory, config.grants),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
+            finder,
+            namer: Namer::default(),
             untold: Untold::default(),
             prompt_ids,
             agents: Mutex::default(),
@@ -193,7 +199,8 @@ impl Engine {
         host.load_root().await?;
         host.forget_earlier_terminals().await;
         host.load_catalogue().await?;
-        host.find_sessions().await;
+        host.watch_archives();
+        host.write_names();
         host.watch_rules();
         host.keep_index();
         Ok(Self { host })
@@ -268,6 +275,10 @@ impl Engine {
     /// # Errors
     /// If there is no such session, or the store cannot forget it.
     pub async fn dispose_session(&self, session: &str) -> Result<(), EngineError> {
+        self.host.is_known_soon(session).await;
+        if let Some(forgotten) = self.host.forget_found(session).await {
+            return forgotten;
+        }
         let handle = {
             let mut sessions = self.host.sessions();
             let Some(handle) = sessions.wake(&self.host, session) else {
@@ -280,6 +291,9 @@ impl Engine {
         let (reply, done) = oneshot::channel();
         let sent = handle.send(Input::Dispose(reply)).await;
         let disposed = done.await;
+        if let Ok(Ok(Forgotten { listed })) = &disposed {
+            self.host.forget_conversations(session, *listed).await;
+        }
         let result = {
             let mut sessions = self.host.sessions();
             sessions.leaving.remove(session);
@@ -289,7 +303,7 @@ impl Engine {
                     sessions.dormant.insert(session.into(), listed);
                     Err(error.into())
                 }
-                Ok(Ok(())) => Ok(()),
+                Ok(Ok(_)) => Ok(()),
                 // The session ended by itself in the meantime, with the host.
                 Err(_) => sent,
             }
@@ -345,7 +359,7 @@ impl Engine {
             return self.host.subscribe_watch(channel, subscriber.clone(), token).await;
         }
         let session = uri::session_of(channel).ok_or_else(not_found)?;
-        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let handle = self.host.waken(&session).await.ok_or_else(not_found)?;
         let (reply, answer) = oneshot::channel();
         let subscribe = Subscribe { channel: channel.to_owned(), extent, subscriber: subscriber.clone(), token, reply };
         handle.send(Input::Subscribe(subscribe)).await.map_err(|_| not_found())?;
@@ -466,7 +480,7 @@ impl Engine {
     pub async fn stop_background_work(&self, channel: &str, id: &str) -> Result<(), EngineError> {
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
         let session = uri::session_of(channel).ok_or_else(not_found)?;
-        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let handle = self.host.waken(&session).await.ok_or_else(not_found)?;
         let (reply, stopped) = oneshot::channel();
         handle.send(Input::StopWork(id.to_owned(), reply)).await?;
         stopped.await.map_err(|_| EngineError::Stopping)?
@@ -479,7 +493,7 @@ impl Engine {
     pub async fn background_output(&self, channel: &str, id: &str) -> Result<BackgroundOutput, EngineError> {
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
         let session = uri::session_of(channel).ok_or_else(not_found)?;
-        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let handle = self.host.waken(&session).await.ok_or_else(not_found)?;
         let (reply, output) = oneshot::channel();
         handle.send(Input::WorkOutput(id.to_owned(), reply)).await?;
         output.await.map_err(|_| EngineError::Stopping)?
@@ -492,7 +506,7 @@ impl Engine {
     pub async fn drop_images(&self, channel: &str, which: Images) -> Result<usize, EngineError> {
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
         let session = uri::session_of(channel).ok_or_else(not_found)?;
-        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let handle = self.host.waken(&session).await.ok_or_else(not_found)?;
         let (reply, dropped) = oneshot::channel();
         handle.send(Input::DropImages(which, reply)).await?;
         dropped.await.map_err(|_| EngineError::Stopping)?
@@ -507,7 +521,7 @@ impl Engine {
             return self.host.dispatch_terminal(dispatch).await;
         }
         let Some(session) = uri::session_of(&dispatch.channel) else { return };
-        let Some(handle) = self.host.sessions().wake(&self.host, &session) else { return };
+        let Some(handle) = self.host.waken(&session).await else { return };
         if handle.send(Input::Dispatch(Box::new(dispatch))).await.is_err() {
             tracing::debug!("a dispatch came too late");
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_attachments::Limits;
-use hostler_driver::{Clock, Driver};
+use hostler_driver::{Archive, Clock, Driver};
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
 use tokio::sync::{OnceCell, Semaphore, watch};
@@ -16,13 +16,14 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
+use uuid::Uuid;
 
 use crate::actor::{Origin, SessionHandle};
 use crate::catalogue::Catalogue;
 use crate::commands::Commands;
 use crate::complete::Walks;
 use crate::fleet::Fleet;
-use crate::found::{FoundSession, Untold};
+use crate::found::{Finder, FoundSession, Namer, Untold};
 use crate::hub::{Delivery, Hub, SnapshotAt, Subscriber};
 use crate::local::{self, Local};
 use crate::paging::{OlderTurns, Shown};
@@ -89,6 +90,8 @@ pub(crate) struct Host {
     /// What new sessions begin with by the host's own settings.
     pub(crate) session_defaults: JsonObject,
     pub(crate) sessions: Mutex<Sessions>,
+    pub(crate) finder: Finder,
+    pub(crate) namer: Namer,
     /// Turns that are still to be taken in.
     pub(crate) untold: Untold,
     /// How prompts are told from those of others in the agents' records.
@@ -107,6 +110,8 @@ pub(crate) struct Sessions {
     pub(crate) dormant: HashMap<Arc<str>, bool>,
     /// Those that only the agent knows, until somebody opens them.
     pub(crate) found: HashMap<Arc<str>, FoundSession>,
+    /// Whose the agents' conversations are; nobody's, if they were deleted.
+    pub(crate) conversations: HashMap<Uuid, Option<Arc<str>>>,
     /// URIs whose dispose is under way.
     pub(crate) leaving: HashSet<Arc<str>>,
 }
@@ -114,6 +119,11 @@ pub(crate) struct Sessions {
 impl Host {
     pub(crate) fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a provider's agent keeps by itself.
+    pub(crate) fn archive(&self, provider: &str) -> Option<Arc<dyn Archive>> {
+        self.drivers.get(provider)?.archive()
     }
 
     /// The agents that are alive, by session.
@@ -233,6 +243,11 @@ impl Host {
 
     /// Lists what the store holds, and wakes the sessions that were running when the last host died.
     pub(crate) async fn load_catalogue(self: &Arc<Self>) -> Result<(), EngineError> {
+        for stored in self.store.conversations().await? {
+            if let Ok(id) = Uuid::try_parse(&stored.id) {
+                self.sessions().conversations.insert(id, stored.session.map(Arc::from));
+            }
+        }
         for stored in self.store.sessions().await? {
             let session: Arc<str> = stored.uri.into();
             let summary: SessionSummary = match serde_json::from_str(&stored.summary) {

@@ -148,7 +148,7 @@ impl Host {
             return true;
         }
         let Some(session) = uri::session_of(channel) else { return false };
-        let Some(handle) = self.sessions().wake(self, &session) else { return false };
+        let Some(handle) = self.waken(&session).await else { return false };
         let (reply, answer) = oneshot::channel();
         handle.send(Input::Exists(channel.to_owned(), reply)).await.is_ok() && answer.await.unwrap_or(false)
     }

@@ -13,6 +13,7 @@ use hostler_store::{Batch, Durability, Entry, JournalRow};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::config::Offer;
+use crate::found::ShowExternal;
 use crate::host::Host;
 use crate::hub::Subscriber;
 use crate::port::ModelGateway;
@@ -111,12 +112,22 @@ impl Host {
         let batch = Batch::new(None, durability).entry(entry.with_origin(Some(dispatch.origin())));
         self.store.sequencer().commit(batch).await.map_err(|error| error.to_string())?;
         *state = next;
+        let shown = self.shown_external();
         self.root.remember_values(state);
+        if self.shown_external() != shown {
+            self.finder.look_again();
+        }
         Ok(())
     }
 }
 
 impl Host {
+    /// Which conversations that were led elsewhere are listed: the host's own settings say so, or else clients.
+    pub(crate) fn shown_external(&self) -> ShowExternal {
+        let wanted = || ShowExternal::named(self.root.values().get(config::SHOW_EXTERNAL)?.as_str()?);
+        self.finder.show().or_else(wanted).unwrap_or_default()
+    }
+
     /// The gateway's models may have changed: clients are told if they have.
     pub(crate) async fn models_changed(&self) {
         let mut state = self.root.state.lock().await;

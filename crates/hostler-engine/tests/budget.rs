@@ -163,6 +163,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         shell: true,
         terminals: None,
         session_defaults: Default::default(),
+        show_external: None,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -5,6 +5,8 @@ mod common;
 
 #[path = "found/elsewhere.rs"]
 mod elsewhere;
+#[path = "found/listing.rs"]
+mod listing;
 #[path = "found/taking.rs"]
 mod taking;
 

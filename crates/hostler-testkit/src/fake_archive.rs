@@ -25,6 +25,8 @@ struct Shared {
     conversations: Mutex<BTreeMap<Uuid, FakeConversation>>,
     /// How many tellings may still happen; the others wait.
     tellings: watch::Sender<usize>,
+    /// Whether looks come to their end.
+    looks: watch::Sender<bool>,
 }
 
 /// A conversation of such an archive.
@@ -86,7 +88,8 @@ impl FakeTurn {
 impl FakeArchive {
     /// An empty archive that says that it lives in this directory.
     pub fn new(directory: &Path) -> Arc<Self> {
-        let shared = Shared { conversations: Mutex::default(), tellings: watch::Sender::new(usize::MAX) };
+        let (tellings, looks) = (watch::Sender::new(usize::MAX), watch::Sender::new(true));
+        let shared = Shared { conversations: Mutex::default(), tellings, looks };
         Arc::new(Self { directory: directory.to_owned(), shared: Arc::new(shared) })
     }
 
@@ -112,12 +115,26 @@ impl FakeArchive {
 
     /// Changes a conversation.
     pub fn change(&self, id: Uuid, change: impl FnOnce(&mut FakeConversation)) {
-        change(self.conversations().get_mut(&id).expect("the conversation is there"));
+        let mut conversations = self.conversations();
+        let conversation = conversations.get_mut(&id).expect("the conversation is there");
+        change(conversation);
+        // Whoever writes leaves a trace.
+        conversation.found.modified += std::time::Duration::from_millis(1);
+    }
+
+    /// What a look shows of a conversation.
+    pub fn found(&self, id: Uuid) -> Option<FoundConversation> {
+        self.conversations().get(&id).map(|known| known.found.clone())
     }
 
     /// Takes a conversation out.
     pub fn remove(&self, id: Uuid) {
         self.conversations().remove(&id);
+    }
+
+    /// Lets looks come to their end, or not.
+    pub fn let_look(&self, may: bool) {
+        self.shared.looks.send_replace(may);
     }
 
     /// Lets so many tellings happen; the others wait until there are more.
@@ -158,8 +175,15 @@ impl Archive for FakeArchive {
     }
 
     fn look(&self) -> BoxFuture<'static, Found> {
-        let conversations = self.conversations().values().map(|conversation| conversation.found.clone()).collect();
-        std::future::ready(Found { conversations, unreadable: Vec::new() }).boxed()
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let _ = shared.looks.subscribe().wait_for(|may| *may).await;
+            let conversations = shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut conversations: Vec<_> = conversations.values().map(|known| known.found.clone()).collect();
+            conversations.sort_by_key(|found| std::cmp::Reverse(found.modified));
+            Found { conversations, unreadable: Vec::new() }
+        }
+        .boxed()
     }
 
     fn conversation(&self, token: &ResumeToken) -> Option<Uuid> {
@@ -182,7 +206,10 @@ impl Archive for FakeArchive {
     fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>> {
         let mut conversations = self.conversations();
         let renamed = conversations.get_mut(&conversation).ok_or(ArchiveError::Missing);
-        let renamed = renamed.map(|conversation| title.clone_into(&mut conversation.found.title));
+        let renamed = renamed.map(|conversation| {
+            title.clone_into(&mut conversation.found.title);
+            conversation.found.given_title = Some(title.to_owned());
+        });
         std::future::ready(renamed).boxed()
     }
 
@@ -194,8 +221,16 @@ impl Archive for FakeArchive {
     }
 
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), ArchiveError>> {
-        self.conversations().remove(&conversation);
-        std::future::ready(Ok(())).boxed()
+        let mut conversations = self.conversations();
+        let broken = conversations.get(&conversation).and_then(|known| known.broken.clone());
+        let deleted = match broken {
+            Some(error) => Err(error),
+            None => {
+                conversations.remove(&conversation);
+                Ok(())
+            }
+        };
+        std::future::ready(deleted).boxed()
     }
 }
 

@@ -115,6 +115,7 @@ async fn launch(
         shell: !options.no_commands,
         terminals: terminals::config(&options.terminals, users, supervisor, &options.state_dir),
         session_defaults: session_defaults(&options),
+        show_external: None,
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {

@@ -81,6 +81,7 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         shell: true,
         terminals: None,
         session_defaults: Default::default(),
+        show_external: None,
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }
 }

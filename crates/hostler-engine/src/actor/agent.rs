@@ -296,6 +296,7 @@ impl Actor {
     /// The agent that was being closed, or whose start was given up, is gone.
     pub(super) async fn agent_closed(&mut self) {
         self.agent.state = AgentState::None;
+        self.name_again();
         self.nothing_beside().await;
         self.steer_unknown().await;
         if !self.record_is_due() {
@@ -310,6 +311,7 @@ impl Actor {
         }
         self.agent.state = AgentState::None;
         self.host.agent_gone(&self.session.uri);
+        self.name_again();
         let failure = Failure {
             error_type: "agentExited".to_owned(),
             message: format!(

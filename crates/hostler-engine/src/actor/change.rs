@@ -108,6 +108,9 @@ impl Actor {
                 heard: self.session.heard,
             };
             batch = batch.record(opened.on(&self.session.uri)?).blobs(self.draft_contents().await);
+            batch = batch.conversation(self.session.conversation.to_string(), Some(&self.session.uri));
+            let uri = Arc::clone(&self.session.uri);
+            self.host.sessions().conversations.insert(self.session.conversation, Some(uri));
         }
         if opens {
             // After a crash the row tells, without reading the journal, that a turn was running.

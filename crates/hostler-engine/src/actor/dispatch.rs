@@ -206,6 +206,8 @@ impl Actor {
             let changes = PartialChatSummary { title: Some(title), ..PartialChatSummary::default() };
             let chat = self.session.chat_uri.to_string();
             self.tell_session(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes })).await;
+        } else {
+            self.write_title();
         }
         Ok(())
     }

@@ -137,7 +137,7 @@ impl Actor {
             return;
         }
         self.session.token = Some(token.clone());
-        self.note(&Record::Resume { token }).await;
+        self.note_token(token).await;
     }
 
     /// The model answers, so the agent has the turn's message: it must not get it again.

@@ -6,15 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahp_types::StateAction;
-use ahp_types::actions::{PartialChatSummary, SessionChatUpdatedAction, SessionTitleChangedAction};
 use ahp_types::state::{Message, TerminalSessionClaim, ToolResultContent};
 use hostler_store::AuditEntry;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio_util::sync::CancellationToken;
 
-use super::change::Change;
 use super::dispatch::{MAX_TITLE, Refusal};
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
@@ -92,13 +89,7 @@ impl Actor {
         let said = if title.is_empty() {
             "Nothing was renamed. Say the title: /rename TITLE".to_owned()
         } else {
-            let titled = || StateAction::SessionTitleChanged(SessionTitleChangedAction { title: title.clone() });
-            let changes = PartialChatSummary { title: Some(title.clone()), ..PartialChatSummary::default() };
-            let line = SessionChatUpdatedAction { chat: self.session.chat_uri.to_string(), changes };
-            // The only chat that people write in has the session's title as its own.
-            let change =
-                Change::default().chat(titled()).session(StateAction::SessionChatUpdated(line)).session(titled());
-            match self.commit(change).await {
+            match self.retitle(title.clone()).await {
                 Ok(()) => format!("Renamed to {title:?}."),
                 Err(error) => format!("Nothing was renamed: {error}"),
             }
@@ -109,6 +100,7 @@ impl Actor {
         }
         self.flush(&mut output).await;
         self.project().await;
+        self.write_title();
     }
 
     async fn run_command(&mut self, turn: &str, line: String) -> bool {

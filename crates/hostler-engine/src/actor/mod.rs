@@ -18,6 +18,7 @@ mod events;
 mod known;
 mod local;
 mod mode;
+mod naming;
 mod opening;
 mod output;
 mod pictures;
@@ -41,7 +42,7 @@ use std::time::Instant;
 
 use ahp_types::state::SessionSummary;
 use futures::StreamExt as _;
-use hostler_driver::{ArchiveError, BackgroundTask, Chronicle, DriverEvent, Images, RequestId};
+use hostler_driver::{ArchiveError, BackgroundTask, Chronicle, DriverEvent, FoundConversation, Images, RequestId};
 use hostler_rules::Mode;
 use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -124,14 +125,14 @@ pub(crate) enum Input {
     Known(String, oneshot::Sender<Option<Known>>),
     /// A person's command has printed something, or is over.
     Local(LocalNews),
-    /// The agent's record of the conversation has changed, by whomever.
-    RecordChanged,
     /// It is time to look whether somebody else is still in the middle of a turn.
     LookAgain,
     /// It was read, or could not be.
     RecordRead(Result<Arc<dyn Chronicle>, ArchiveError>),
     /// Older turns of the agent's record are told.
     Told(Box<Piece>),
+    /// The agent's record of the conversation looks like this now.
+    Record(Box<FoundConversation>),
     /// Git has said which branch the directory is on.
     Branch(Option<String>),
     /// Forget the session.
@@ -150,7 +151,14 @@ pub(crate) struct Subscribe {
 }
 
 /// How a dispose went: the session is gone, or the store could not forget it and it is only at rest.
-pub(crate) type Disposed = Result<(), NotForgotten>;
+pub(crate) type Disposed = Result<Forgotten, NotForgotten>;
+
+/// A session that is gone.
+#[derive(Default)]
+pub(crate) struct Forgotten {
+    /// Whether the world knew it. Then its agent is to forget it, too.
+    pub(crate) listed: bool,
+}
 
 /// A session that the store could not forget.
 pub(crate) struct NotForgotten {
@@ -228,6 +236,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         readings: 0,
         unsent: false,
         elsewhere: Elsewhere::default(),
+        named_beside: false,
         changing: VecDeque::new(),
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
@@ -308,7 +317,7 @@ fn refuse(input: Input, error: &EngineError) -> Flow {
         Input::View(_, reply) => drop(reply.send(None)),
         Input::Known(_, reply) => drop(reply.send(None)),
         Input::Dispose(reply) => {
-            let _ = reply.send(Ok(()));
+            let _ = reply.send(Ok(Forgotten::default()));
             return Flow::Break(());
         }
         Input::Shutdown(reply) => {
@@ -351,6 +360,8 @@ pub(super) struct Actor {
     changing: VecDeque<(Box<Dispatch>, Mode)>,
     /// What others do in the conversation.
     elsewhere: Elsewhere,
+    /// The session was given a name while an agent was there that may know an older one.
+    named_beside: bool,
     /// The commands of people that run.
     runs: Vec<Run>,
     /// The client that has started the turn.
@@ -403,10 +414,10 @@ impl Actor {
             Input::DropImages(which, reply) => self.drop_images(which, reply).await,
             Input::Known(channel, reply) => drop(reply.send(self.known(&channel))),
             Input::Local(news) => self.local_news(news).await,
-            Input::RecordChanged => self.record_changed(),
             Input::LookAgain => self.look_again(),
             Input::RecordRead(read) => self.record_read(read).await,
             Input::Told(piece) => self.told_older(*piece).await,
+            Input::Record(record) => self.record_is(*record).await,
             Input::Branch(branch) => self.branch_is(branch).await,
             Input::Dispose(reply) => {
                 self.stop().await;
@@ -476,7 +487,7 @@ impl Actor {
         match self.host.store.sequencer().commit(batch).await {
             Ok(_) => {
                 self.forget_budget();
-                Ok(())
+                Ok(Forgotten { listed: self.session.listed })
             }
             Err(error) => Err(NotForgotten { listed: self.session.listed, error }),
         }

@@ -31,11 +31,12 @@ pub(super) async fn take_in(
     let batch = Batch::new(Some(Arc::clone(uri)), Durability::Durable)
         .blobs(blobs)
         .catalogue(put(uri, true, &summary)?)
-        .conversation(session.conversation, Some(uri))
+        .conversation(session.conversation.to_string(), Some(uri))
         .snapshot(session.snapshot_row()?)
         .then(move |_| announce(&catalogue_host, session_uri, line));
     host.store.sequencer().commit(batch).await?;
     host.shelf.places.put(uri, session.session.working_directories.as_deref().unwrap_or_default());
+    host.sessions().conversations.insert(session.conversation, Some(Arc::clone(uri)));
     session.stored = true;
     session.turns_are_stored();
     session.rows_are_safe();

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use hostler_driver::{ConversationStart, Driver};
 
 use super::Actor;
-use crate::record::Record;
 use crate::transcript::Failure;
 
 /// What an agent was opened with that it cannot be told while it lives. Secrets that are minted for each process are no
@@ -56,7 +55,7 @@ impl Actor {
         })?;
         // What the agent said before the session was stored.
         if let Some(token) = self.session.token.clone() {
-            self.note(&Record::Resume { token }).await;
+            self.note_token(token).await;
         }
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Host {
     /// A session and one of its chats as they are now.
     pub(crate) async fn view(self: &Arc<Self>, channel: &str) -> Option<View> {
         let session = uri::session_of(channel)?;
-        let handle = self.sessions().wake(self, &session)?;
+        let handle = self.waken(&session).await?;
         let (reply, view) = oneshot::channel();
         handle.send(Input::View(channel.to_owned(), reply)).await.ok()?;
         view.await.ok()?

@@ -68,7 +68,7 @@ impl Engine {
     async fn known_in(&self, channel: &str) -> Result<Known, EngineError> {
         let not_found = || EngineError::ChannelNotFound(channel.to_owned());
         let session = uri::session_of(channel).ok_or_else(not_found)?;
-        let handle = self.host.sessions().wake(&self.host, &session).ok_or_else(not_found)?;
+        let handle = self.host.waken(&session).await.ok_or_else(not_found)?;
         let (reply, known) = oneshot::channel();
         handle.send(Input::Known(channel.to_owned(), reply)).await?;
         known.await.map_err(|_| EngineError::Stopping)?.ok_or_else(not_found)

@@ -13,6 +13,7 @@ pub(crate) use self::modes::{DEFAULT_MODE, agent_mode, mode, said_by_mode};
 pub(crate) use self::schema::{host as host_schema, session as session_schema};
 pub(crate) use self::values::of as values_of;
 use crate::budget::{SessionLimits, nanodollars};
+use crate::found::ShowExternal;
 use crate::port::ModelInfo;
 use crate::stopping::BackgroundOnStop;
 
@@ -47,6 +48,9 @@ const THINKING_BUDGET: &str = "thinkingBudget";
 /// The property that says what becomes of background work when a turn is stopped.
 pub(crate) const BACKGROUND_ON_STOP: &str = "backgroundOnStop";
 
+/// The property of the host that says which conversations are listed that were led elsewhere.
+pub(crate) const SHOW_EXTERNAL: &str = "showExternalSessions";
+
 /// The effort that leaves the choice to the agent.
 const DEFAULT_EFFORT: &str = "default";
 
@@ -63,8 +67,8 @@ const LIMITS: [(&str, &str, &str); 3] = [
     (LIMIT_DOLLARS, "Dollar limit", "How many US dollars the session may cost"),
 ];
 
-/// What new sessions begin with, by the host's configuration.
-const OF_THE_HOST: [&str; 3] = [PERMISSION_MODE, MODEL, EFFORT];
+/// What this host understands of its configuration: what new sessions begin with, and what is listed.
+const OF_THE_HOST: [&str; 4] = [PERMISSION_MODE, MODEL, EFFORT, SHOW_EXTERNAL];
 
 /// What is on offer.
 #[derive(Debug, Clone, Default)]
@@ -123,8 +127,17 @@ fn check_host_value(offer: &Offer, key: &str, value: &Value) -> Result<(), Strin
             // Asking nothing has to be chosen for a session; none begins with it.
             modes::wanted(&wish, &JsonObject::new(), false).map(drop)
         }
+        SHOW_EXTERNAL => check_show_external(value),
         _ => check_value(offer, key, value),
     }
+}
+
+fn check_show_external(value: &Value) -> Result<(), String> {
+    if value.as_str().is_some_and(|name| ShowExternal::named(name).is_some()) {
+        return Ok(());
+    }
+    let names = ShowExternal::ALL.map(|(name, ..)| name).join(", ");
+    Err(format!("{SHOW_EXTERNAL} must be one of {names}; it cannot be {value}"))
 }
 
 /// The limits that a session's configuration sets.

@@ -8,9 +8,10 @@ use serde_json::Value;
 use super::modes::{self, DEFAULT_MODE, Word};
 use super::{
     AUTO_APPROVE, BACKGROUND_ON_STOP, BRANCH, DEFAULT_EFFORT, EFFORT, EFFORTS, FOLDER, ISOLATION, LIMITS, MODE, MODEL,
-    Offer, PERMISSION_MODE, THINKING_BUDGET,
+    Offer, PERMISSION_MODE, SHOW_EXTERNAL, THINKING_BUDGET,
 };
 
+use crate::found::ShowExternal;
 use crate::stopping::BackgroundOnStop;
 
 /// The schema of a session's configuration.
@@ -68,7 +69,10 @@ pub(crate) fn session(offer: &Offer) -> SessionConfigSchema {
 pub(crate) fn host(offer: &Offer) -> ConfigSchema {
     // The list of models changes while the host lives, and nothing could tell clients of another schema.
     let model = SessionConfigPropertySchema { r#enum: None, enum_labels: None, ..model(offer) };
-    let properties = [(PERMISSION_MODE, permission_mode(false)), (MODEL, model), (EFFORT, effort())];
+    let words = ShowExternal::ALL.map(|(name, label, meaning, _)| Word(name, label, meaning));
+    let external = choice("External sessions", "Which sessions are listed that were led elsewhere", "all", &words);
+    let properties =
+        [(PERMISSION_MODE, permission_mode(false)), (MODEL, model), (EFFORT, effort()), (SHOW_EXTERNAL, external)];
     let properties = properties.map(|(key, property)| (key.to_owned(), of_the_host(property)));
     ConfigSchema { r#type: "object".to_owned(), properties: HashMap::from(properties), required: None }
 }

@@ -1,19 +1,31 @@
 //! Conversations that the agent keeps by itself, whoever led them, as sessions of this host.
 //!
+//! * [`list`]: they are in the list of sessions, as far as people want to see them there.
+//! * [`forget`]: what a person deletes is not found again.
+//! * [`namer`]: what people call a session is written into the agent's record.
+//! * [`watch`]: the archives are looked at whenever something changes in them.
 //! * [`retell`]: a turn of a record as the actions that it would have been here; pure.
 //! * [`taking`]: a conversation becomes a stored session when somebody opens it.
 //! * [`untold`]: whoever wants turns that are not taken in yet waits for them here.
 
-mod look;
+mod forget;
+mod list;
+mod namer;
 mod retell;
+mod show;
 mod taking;
 mod untold;
+mod watch;
 
 use hostler_driver::FoundConversation;
 
+pub(crate) use list::{TAG, meta, tag_of};
+pub(crate) use namer::Namer;
 pub(crate) use retell::retell;
+pub use show::ShowExternal;
 pub(crate) use taking::{Piece, Taken, gather, is_under_way, take_in};
 pub(crate) use untold::Untold;
+pub(crate) use watch::Finder;
 
 /// A conversation that is no session of the store.
 #[derive(Debug, Clone)]

@@ -89,6 +89,7 @@ fn begin(host: &Host, uri: &Arc<str>, found: &FoundSession) -> Session {
     session.token = Some(conversation.token.clone());
     let state = Arc::make_mut(&mut session.session);
     state.title.clone_from(&conversation.title);
+    state.meta = Some(super::meta(conversation));
     state.lifecycle = SessionLifecycle::Ready;
     session
 }

@@ -55,6 +55,7 @@ pub struct Options {
     pub attachments: AttachmentLimits,
     pub background_on_stop: BackgroundOnStop,
     pub session_defaults: JsonObject,
+    pub show_external: Option<hostler_engine::ShowExternal>,
     /// The fewest, so that every test meets turns that are not in memory.
     pub turns_in_memory: usize,
     /// What starts shells in terminals; without it there are no terminals.
@@ -73,6 +74,7 @@ impl Default for Options {
             attachments: AttachmentLimits::default(),
             background_on_stop: BackgroundOnStop::default(),
             session_defaults: JsonObject::new(),
+            show_external: None,
             turns_in_memory: 1,
             shells: None,
             archive: None,
@@ -231,6 +233,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         shell: true,
         terminals: options.shells.map(|shells| TerminalsConfig { shells, max: 8, scrollback: 1 << 20 }),
         session_defaults: options.session_defaults,
+        show_external: options.show_external,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

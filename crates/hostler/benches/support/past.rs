@@ -63,6 +63,7 @@ impl Past {
             shell: false,
             terminals: None,
             session_defaults: Default::default(),
+            show_external: None,
         });
         let (subscriber, deliveries) = Subscriber::new(100_000);
         Self { engine: engine.await.expect("an engine"), starts, subscriber, deliveries }

@@ -1,0 +1,68 @@
+//! Conversations that a person deletes: their ids are kept, so that they are not found again, and the agent's files go.
+
+use std::sync::Arc;
+
+use hostler_store::{Batch, Durability};
+use uuid::Uuid;
+
+use super::FoundSession;
+use crate::EngineError;
+use crate::host::Host;
+use crate::hub::NoticeKind;
+use crate::uri;
+
+impl Host {
+    /// Deletes a session that was only found, without taking it in. `None` if it is no such session.
+    pub(crate) async fn forget_found(self: &Arc<Self>, session: &str) -> Option<Result<(), EngineError>> {
+        let (uri, found) = {
+            let mut sessions = self.sessions();
+            let (uri, found) = sessions.found.remove_entry(session)?;
+            sessions.leaving.insert(Arc::clone(&uri));
+            (uri, found)
+        };
+        let FoundSession { provider, conversation } = &found;
+        let (host, gone) = (Arc::clone(self), Arc::clone(&uri));
+        let batch =
+            Batch::new(None, Durability::Durable).conversation(conversation.id.to_string(), None).then(move |_| {
+                if host.catalogue.remove(&gone) {
+                    host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(gone));
+                }
+            });
+        let committed = self.store.sequencer().commit(batch).await;
+        if committed.is_ok() {
+            self.sessions().conversations.insert(conversation.id, None);
+            self.delete_record(provider, conversation.id).await;
+        }
+        let mut sessions = self.sessions();
+        sessions.leaving.remove(&uri);
+        Some(match committed {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                sessions.found.insert(uri, found);
+                Err(error.into())
+            }
+        })
+    }
+
+    /// A stored session is gone: its conversations are not found again. If the world knew it, their records go, too.
+    pub(crate) async fn forget_conversations(&self, session: &str, listed: bool) {
+        let forgotten: Vec<Uuid> = {
+            let mut sessions = self.sessions();
+            let of_it = sessions.conversations.iter_mut().filter(|(_, owner)| owner.as_deref() == Some(session));
+            of_it.map(|(id, owner)| (*id, owner.take()).0).collect()
+        };
+        let provider = session.split_once(':').map_or("", |(scheme, _)| scheme);
+        let provider = if self.drivers.contains_key(provider) { provider } else { &self.default_provider };
+        for id in forgotten.into_iter().filter(|_| listed) {
+            self.delete_record(provider, id).await;
+        }
+    }
+
+    /// The session stays deleted, whatever becomes of the file: `sessions doctor` names it if it is still there.
+    async fn delete_record(&self, provider: &str, conversation: Uuid) {
+        let Some(archive) = self.archive(provider) else { return };
+        if let Err(error) = archive.delete(conversation).await {
+            tracing::warn!(%conversation, %error, "a deleted session's record could not be removed");
+        }
+    }
+}

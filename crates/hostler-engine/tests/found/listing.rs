@@ -1,0 +1,334 @@
+//! What the agents keep is in the list, follows them, and can be renamed, tagged and deleted.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use ahp_types::state::SessionSummary;
+use hostler_driver::ArchiveError;
+use hostler_engine::{Delivery, EngineError, NoticeKind, ROOT, ShowExternal, Subscriber};
+use hostler_testkit::fake_archive::FakeArchive;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::common::{Listener, Options, Rig, SESSION, wish};
+use super::{FOUND, found, id};
+
+/// The lines of the list after a look.
+async fn lines(rig: &Rig) -> Vec<SessionSummary> {
+    rig.engine.look_at_archives().await;
+    rig.engine.list_sessions(None, None).unwrap().summaries()
+}
+
+async fn titles(rig: &Rig) -> Vec<String> {
+    lines(rig).await.into_iter().map(|line| line.title).collect()
+}
+
+/// Somebody who hears the root channel.
+async fn root(rig: &Rig) -> Listener {
+    let mut listener = Listener::new(FOUND);
+    rig.engine.subscribe(ROOT, &listener.subscriber, 1).await.unwrap();
+    listener.snapshot().await;
+    listener
+}
+
+fn empty() -> Arc<FakeArchive> {
+    FakeArchive::new(&std::env::temp_dir())
+}
+
+async fn host(archive: &Arc<FakeArchive>) -> Rig {
+    Rig::start_with(Options { archive: Some(Arc::clone(archive)), ..Options::default() }).await
+}
+
+#[tokio::test]
+async fn a_found_session_has_a_line_like_any_other() {
+    let (rig, archive) = found(1, 3).await;
+    archive.change(id(), |known| known.found.tag = Some("later".to_owned()));
+    let [line] = &lines(&rig).await[..] else { panic!("one line") };
+    assert_eq!((line.resource.as_str(), line.title.as_str(), line.provider.as_str()), (FOUND, "message 1", "claude"));
+    assert_eq!(line.created_at, "2026-01-01T00:00:00.000Z");
+    assert_eq!(line.modified_at, "2027-01-15T08:00:00.001Z");
+    assert_eq!(line.default_chat.as_deref(), Some(&*hostler_engine::default_chat_uri(FOUND)));
+    assert_eq!(line.working_directories.as_ref().unwrap().len(), 1);
+    let meta = json!(line.meta);
+    assert_eq!(meta, json!({"hostler": {"external": true, "tag": "later"}}));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_comes_changes_and_goes_is_told() {
+    let archive = empty();
+    let rig = host(&archive).await;
+    assert_eq!(titles(&rig).await, [""; 0]);
+    let mut root = root(&rig).await;
+    archive.put(id(), &std::env::temp_dir(), 1);
+    rig.engine.look_at_archives().await;
+    root.until("added").await;
+    assert_eq!(root.added[0].resource, FOUND);
+    archive.change(id(), |known| known.found.title = "renamed there".to_owned());
+    assert_eq!(titles(&rig).await, ["renamed there"]);
+    root.until("changed").await;
+    archive.remove(id());
+    assert_eq!(titles(&rig).await, [""; 0]);
+    root.until("removed").await;
+    assert!(!rig.engine.has_session(FOUND));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_look_that_shows_nothing_new_says_nothing() {
+    let (rig, archive) = found(1, 1).await;
+    rig.engine.look_at_archives().await;
+    let mut root = root(&rig).await;
+    rig.engine.look_at_archives().await;
+    rig.engine.look_at_archives().await;
+    archive.remove(id());
+    rig.engine.look_at_archives().await;
+    assert_eq!(root.next().await, "removed", "the first thing that is said");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_look_without_an_end_holds_up_nothing_but_what_it_would_find() {
+    let archive = empty();
+    archive.put(id(), &std::env::temp_dir(), 1);
+    archive.let_look(false);
+    let rig = host(&archive).await;
+    assert_eq!(rig.listed(), [""; 0], "the host has started all the same");
+    rig.create(SESSION);
+    assert!(rig.engine.has_session(SESSION));
+    archive.let_look(true);
+    rig.engine.sessions_are_found().await;
+    assert_eq!(rig.listed(), [FOUND]);
+    archive.let_look(false);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn whoever_opens_a_session_right_after_the_start_waits_for_it() {
+    let archive = empty();
+    archive.put(id(), &std::env::temp_dir(), 1);
+    archive.let_look(false);
+    let rig = host(&archive).await;
+    let mut listener = Listener::new(FOUND);
+    let opening = rig.engine.subscribe(FOUND, &listener.subscriber, 2);
+    let ((), opened) = tokio::join!(async { archive.let_look(true) }, opening);
+    opened.unwrap();
+    listener.snapshot().await;
+    assert_eq!(listener.session.as_ref().unwrap().title, "message 1");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_belongs_to_a_session_is_no_session_of_its_own() {
+    let archive = empty();
+    let mut rig = host(&archive).await;
+    rig.talk().await;
+    let ours = Uuid::try_parse(SESSION.strip_prefix("claude:/").unwrap()).unwrap();
+    archive.put(ours, &std::env::temp_dir(), 1);
+    assert_eq!(titles(&rig).await, ["hi"], "once, and by the name that it has here");
+    let rig = rig.restart().await;
+    assert_eq!(titles(&rig).await, ["hi"], "after a restart, too");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_found_session_is_deleted_without_being_opened_and_does_not_come_back() {
+    let (rig, archive) = found(1, 2).await;
+    rig.engine.look_at_archives().await;
+    let mut root = root(&rig).await;
+    rig.engine.dispose_session(FOUND).await.unwrap();
+    root.until("removed").await;
+    assert_eq!(archive.found(id()), None, "the agent's record is gone");
+    assert!(matches!(rig.engine.dispose_session(FOUND).await, Err(EngineError::SessionNotFound(_))));
+    // Somebody brings the file back.
+    archive.put(id(), &std::env::temp_dir(), 2);
+    assert_eq!(titles(&rig).await, [""; 0]);
+    let rig = rig.restart().await;
+    assert_eq!(titles(&rig).await, [""; 0], "after a restart, too");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_was_opened_is_deleted_with_its_record() {
+    let (rig, archive) = found(1, 2).await;
+    rig.listen(FOUND).await;
+    rig.engine.dispose_session(FOUND).await.unwrap();
+    assert_eq!(archive.found(id()), None);
+    archive.put(id(), &std::env::temp_dir(), 2);
+    assert_eq!(titles(&rig).await, [""; 0]);
+    let rig = rig.restart().await;
+    assert_eq!(titles(&rig).await, [""; 0]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_deleted_is_hidden_all_the_same() {
+    let (rig, archive) = found(1, 2).await;
+    rig.engine.look_at_archives().await;
+    archive.change(id(), |known| known.broken = Some(ArchiveError::Failed("the disk is read-only".to_owned())));
+    rig.engine.dispose_session(FOUND).await.unwrap();
+    assert!(archive.found(id()).is_some());
+    assert_eq!(titles(&rig).await, [""; 0]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_provisional_session_that_is_given_up_deletes_nothing() {
+    let archive = empty();
+    let rig = host(&archive).await;
+    rig.create(SESSION);
+    let ours = Uuid::try_parse(SESSION.strip_prefix("claude:/").unwrap()).unwrap();
+    archive.put(ours, &std::env::temp_dir(), 1);
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    assert!(archive.found(ours).is_some());
+    assert_eq!(titles(&rig).await, ["message 1"], "it is somebody else's, and found");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_name_given_here_is_written_there_and_a_name_given_there_is_taken_over() {
+    let (rig, archive) = found(1, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    let titled = |title: &str| json!({"type": "session/titleChanged", "title": title});
+    rig.engine.dispatch(wish(FOUND, 1, titled("named here"), None)).await;
+    listener.until("changed").await;
+    while archive.found(id()).unwrap().given_title.as_deref() != Some("named here") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(titles(&rig).await, ["named here"]);
+    archive.change(id(), |known| known.found.given_title = Some("named there".to_owned()));
+    rig.engine.look_at_archives().await;
+    listener.until("session/titleChanged").await;
+    listener.until("changed").await;
+    assert_eq!(listener.session.as_ref().unwrap().title, "named there");
+    // At rest after a restart, it follows as well.
+    let rig = rig.restart().await;
+    assert_eq!(titles(&rig).await, ["named there"]);
+    archive.change(id(), |known| known.found.given_title = Some("named again".to_owned()));
+    let mut root = root(&rig).await;
+    rig.engine.look_at_archives().await;
+    root.until("changed").await;
+    assert_eq!(titles(&rig).await, ["named again"]);
+    assert_eq!(archive.found(id()).unwrap().given_title.as_deref(), Some("named again"), "nobody wrote it back");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_named_does_not_refuse_the_name() {
+    let (rig, archive) = found(1, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    archive.remove(id());
+    let titled = json!({"type": "session/titleChanged", "title": "mine"});
+    rig.engine.dispatch(wish(FOUND, 1, titled, None)).await;
+    listener.until("changed").await;
+    assert_eq!(titles(&rig).await, ["mine"], "a session that was opened stays, without its record");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn people_choose_what_is_listed_of_what_was_led_elsewhere() {
+    let archive = empty();
+    let days = [0u32, 3, 10, 400];
+    for day in days {
+        let id = Uuid::from_u128(1000 + u128::from(day));
+        archive.put(id, &std::env::temp_dir(), 1);
+        let modified = SystemTime::now() - Duration::from_secs(u64::from(day) * 24 * 60 * 60);
+        archive.change(id, |known| {
+            known.found.modified = modified;
+            known.found.title = format!("{day} days");
+        });
+    }
+    let rig = host(&archive).await;
+    let all = ["0 days", "3 days", "10 days", "400 days"];
+    assert_eq!(titles(&rig).await, all);
+    let (subscriber, mut deliveries) = Subscriber::new(1000);
+    rig.engine.subscribe(ROOT, &subscriber, 1).await.unwrap();
+    let mut seq = 0;
+    let mut choose = |word: Value| {
+        seq += 1;
+        let action = json!({"type": "root/configChanged", "config": {"showExternalSessions": word}});
+        rig.engine.dispatch(wish(ROOT, seq, action, None))
+    };
+    choose(json!("last7Days")).await;
+    assert_eq!(titles(&rig).await, ["0 days", "3 days"]);
+    choose(json!("none")).await;
+    assert_eq!(titles(&rig).await, [""; 0]);
+    assert!(rig.engine.has_session(&format!("claude:/{}", Uuid::from_u128(1000))), "it can be opened all the same");
+    choose(json!("sometimes")).await;
+    assert_eq!(titles(&rig).await, [""; 0], "what is no such word changes nothing");
+    choose(json!("recent")).await;
+    assert_eq!(titles(&rig).await, ["0 days", "3 days"]);
+    choose(json!("all")).await;
+    assert_eq!(titles(&rig).await, all);
+    let (mut added, mut removed) = (0, 0);
+    while added < 4 {
+        match deliveries.recv().await.unwrap() {
+            Delivery::Notice(notice) if matches!(notice.kind, NoticeKind::SessionAdded(_)) => added += 1,
+            Delivery::Notice(notice) if matches!(notice.kind, NoticeKind::SessionRemoved(_)) => removed += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(removed, 4);
+    choose(json!("last24Hours")).await;
+    let rig = rig.restart().await;
+    assert_eq!(titles(&rig).await, ["0 days"], "the choice is remembered");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_hosts_own_word_beats_what_clients_write() {
+    let (_, archive) = found(1, 1).await;
+    let show_external = Some(ShowExternal::None);
+    let options = Options { archive: Some(archive), show_external, ..Options::default() };
+    let rig = Rig::start_with(options).await;
+    let action = json!({"type": "root/configChanged", "config": {"showExternalSessions": "all"}});
+    rig.engine.dispatch(wish(ROOT, 1, action, None)).await;
+    assert_eq!(titles(&rig).await, [""; 0]);
+    rig.listen(FOUND).await;
+    assert_eq!(titles(&rig).await, ["message 1"], "what was opened here is listed");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn five_thousand_conversations_are_listed_and_told_to_one_who_listens() {
+    let archive = empty();
+    archive.let_look(false);
+    for number in 0..5000u128 {
+        archive.put(Uuid::from_u128(number + 1), &std::env::temp_dir(), 0);
+    }
+    let rig = host(&archive).await;
+    let (subscriber, mut deliveries) = Subscriber::new(16_384);
+    rig.engine.subscribe(ROOT, &subscriber, 1).await.unwrap();
+    archive.let_look(true);
+    rig.engine.sessions_are_found().await;
+    assert_eq!(rig.listed().len(), 5000);
+    let mut added = 0;
+    while added < 5000 {
+        if let Delivery::Notice(notice) = deliveries.recv().await.unwrap() {
+            assert!(matches!(notice.kind, NoticeKind::SessionAdded(_)));
+            added += 1;
+        }
+    }
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_directory_that_appears_later_is_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("not").join("yet");
+    let archive = FakeArchive::new(&config.join("projects"));
+    let rig = host(&archive).await;
+    rig.engine.sessions_are_found().await;
+    let mut root = root(&rig).await;
+    archive.put(id(), dir.path(), 1);
+    std::fs::create_dir_all(config.join("projects")).unwrap();
+    root.until("added").await;
+    // And one in it, and a file in that one.
+    let folder = config.join("projects").join("-p");
+    std::fs::create_dir(&folder).unwrap();
+    rig.engine.look_at_archives().await;
+    archive.change(id(), |known| known.found.title = "changed".to_owned());
+    std::fs::write(folder.join("x.jsonl"), "x").unwrap();
+    root.until("changed").await;
+    rig.engine.shutdown().await;
+}

@@ -24,6 +24,11 @@ pub trait Archive: Send + Sync + 'static {
     /// Looks where everything stands in a conversation, as it is now. Its turns are told later, by their places.
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>>;
 
+    /// What processes that lead a conversation say of themselves, whoever started them. `None` where nobody says anything.
+    fn lead(&self, _conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Gives a conversation a name, so that the agent's own list shows it.
     fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>>;
 
@@ -55,6 +60,15 @@ pub struct Mark {
     pub message: Option<Uuid>,
     /// Whether nothing more will be said in it. The last one may be going on.
     pub over: bool,
+}
+
+/// What somebody who leads a conversation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lead {
+    /// It is in the middle of a turn.
+    Busy,
+    /// It waits for somebody to say something.
+    Idle,
 }
 
 /// What a look at the archive showed.

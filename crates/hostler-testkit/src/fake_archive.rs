@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Archive, ArchiveError, Chronicle, DriverEvent, Found, FoundConversation, Mark, PartId, PartKind, ResumeToken, Said,
-    ToldTurn, TurnOutcome,
+    Archive, ArchiveError, Chronicle, DriverEvent, Found, FoundConversation, Lead, Mark, PartId, PartKind, ResumeToken,
+    Said, ToldTurn, TurnOutcome,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -38,6 +38,8 @@ pub struct FakeConversation {
     pub turns: Vec<FakeTurn>,
     /// Why it cannot be read, if it cannot.
     pub broken: Option<ArchiveError>,
+    /// What somebody who leads it says.
+    pub lead: Option<Lead>,
 }
 
 /// A turn of such a conversation.
@@ -110,7 +112,7 @@ impl FakeArchive {
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         };
         let turns = (1..=turns).map(|n| FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))).collect();
-        self.conversations().insert(id, FakeConversation { found, turns, broken: None });
+        self.conversations().insert(id, FakeConversation { found, turns, broken: None, lead: None });
     }
 
     /// Changes a conversation.
@@ -201,6 +203,10 @@ impl Archive for FakeArchive {
             }
         };
         std::future::ready(opened).boxed()
+    }
+
+    fn lead(&self, conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
+        std::future::ready(self.conversations().get(&conversation).and_then(|conversation| conversation.lead)).boxed()
     }
 
     fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>> {

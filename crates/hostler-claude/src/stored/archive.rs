@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_driver::{Archive, ArchiveError, Chronicle, Found, FoundConversation, ResumeToken};
+use hostler_driver::{Archive, ArchiveError, Chronicle, Found, FoundConversation, Lead, ResumeToken};
 use serde_json::json;
 use uuid::Uuid;
 
 use super::book::{Book, Shelf};
-use super::{Conversation, Conversations};
+use super::{Conversation, Conversations, leaders};
 
 /// The archive of Claude Code.
 #[derive(Debug)]
@@ -62,6 +62,12 @@ impl Archive for Transcripts {
             let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(Arc::new(Book::open(found, &mut shelf)?) as Arc<dyn Chronicle>)
         })
+    }
+
+    fn lead(&self, conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
+        let configuration = self.directory.parent().map(Path::to_owned);
+        let look = move || configuration.and_then(|configuration| leaders::lead(&configuration, conversation));
+        async move { tokio::task::spawn_blocking(look).await.ok().flatten() }.boxed()
     }
 
     fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>> {

@@ -28,6 +28,7 @@ mod chain;
 mod conversations;
 mod file;
 mod index;
+mod leaders;
 mod link;
 mod outline;
 mod replay;

@@ -31,8 +31,8 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// How often the record is looked at while a turn of ours runs, which changes it all the time.
 const PACE: Duration = Duration::from_secs(10);
 
-/// How much later than a turn began or ended its record may have been written.
-const SKEW: SignedDuration = SignedDuration::from_secs(2);
+/// How far the clock of a client, which says when its turn began, may be from the agent's.
+const SKEW: SignedDuration = SignedDuration::from_secs(120);
 
 const CONTINUED: &str = "Continued elsewhere";
 
@@ -216,10 +216,14 @@ impl Actor {
         self.host.store.turn(&self.session.uri, &id).await.map_or(true, |found| found.is_some())
     }
 
-    /// Whether the last word of an unfinished turn is young enough that somebody may still be at it.
+    /// Whether somebody is still at an unfinished turn.
     async fn is_at_it(&self, chronicle: &Arc<dyn Chronicle>, place: usize) -> bool {
+        let Some((archive, conversation)) = self.record() else { return false };
         let Ok(told) = Arc::clone(chronicle).tell(place..place + 1).await else { return false };
-        told.first().is_some_and(|turn| is_under_way(turn, self.host.clock.now_ms()))
+        match told.first() {
+            Some(turn) => is_under_way(&*archive, conversation, turn, self.host.clock.now_ms()).await,
+            None => false,
+        }
     }
 
     /// Appends what others did. `false` if not all of it could be: then the next look does it.
@@ -312,5 +316,8 @@ fn is_same(here: &Turn, told: &ToldTurn) -> bool {
     };
     let lasted = SignedDuration::from_millis(here.duration.unwrap_or_default());
     let after = written.duration_since(began);
-    here.message.text.trim() == text.trim() && after >= -SKEW && after <= lasted.saturating_add(SKEW)
+    text.starts_with('/')
+        && here.message.text.trim() == text.trim()
+        && after >= -SKEW
+        && after <= lasted.saturating_add(SKEW)
 }

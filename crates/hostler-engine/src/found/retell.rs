@@ -212,3 +212,180 @@ fn between(began: &str, ended: &str) -> i64 {
     let elapsed = time(began).zip(time(ended)).map_or(0, |(began, ended)| ended.saturating_sub(began));
     elapsed.clamp(0, MAX_DURATION)
 }
+
+#[cfg(test)]
+mod tests {
+    use ahp_types::StringOrMarkdown;
+    use ahp_types::state::{ChatState, ResponsePart, ToolCallState, ToolResultContent, TurnState};
+    use hostler_driver::{
+        ApiErrorCategory, PartId, PartKind, Prompt, SubAgentId, ToolDisplay, ToolOutcome, TurnFailure,
+    };
+    use serde_json::value::RawValue;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const NOW: &str = "2026-02-02T00:00:00.000Z";
+
+    fn session() -> Session {
+        Session::provisional("claude:/s".into(), "claude".to_owned(), Vec::new(), None, NOW.to_owned())
+    }
+
+    fn told(said: Said, events: Vec<DriverEvent>) -> ToldTurn {
+        let at = |second: u8| Some(format!("2026-01-01T00:00:{second:02}.000Z"));
+        ToldTurn { id: Uuid::from_u128(7), said, began: at(1), ended: at(4), events }
+    }
+
+    fn person(text: &str, attached: usize) -> Said {
+        Said::Person { text: text.to_owned(), attached }
+    }
+
+    fn text(part: u64, text: &str) -> [DriverEvent; 2] {
+        let part = PartId(part);
+        [DriverEvent::PartStarted { part, kind: PartKind::Text }, DriverEvent::Delta { part, text: text.to_owned() }]
+    }
+
+    fn call(id: &str) -> [DriverEvent; 2] {
+        let input: Arc<RawValue> = RawValue::from_string("{}".to_owned()).unwrap().into();
+        let (id, display) = (id.to_owned(), ToolDisplay::default());
+        [
+            DriverEvent::ToolStarted { id: id.clone(), name: "Agent".to_owned(), display: display.clone() },
+            DriverEvent::ToolReady { id, input, display },
+        ]
+    }
+
+    fn finished(id: &str) -> DriverEvent {
+        let (id, output) = (id.to_owned(), "ok".to_owned());
+        DriverEvent::ToolFinished { id, outcome: ToolOutcome::Succeeded, output, edit: None }
+    }
+
+    fn sub_agent(agent: &str, event: SubAgentEvent) -> DriverEvent {
+        DriverEvent::SubAgent { agent: SubAgentId(agent.to_owned()), event }
+    }
+
+    fn started(call: &str, parent: Option<&str>) -> SubAgentEvent {
+        SubAgentEvent::Started(SubAgentStart {
+            call: call.to_owned(),
+            parent: parent.map(|parent| SubAgentId(parent.to_owned())),
+            kind: Some("explorer".to_owned()),
+            description: format!("for {call}"),
+            prompt: Prompt::new("look"),
+        })
+    }
+
+    fn done() -> DriverEvent {
+        DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false })
+    }
+
+    /// The session with a turn, every action of which has moved it.
+    fn with(told: ToldTurn) -> Session {
+        let mut session = session();
+        for (channel, action) in retell(&session.clone(), told, NOW).actions {
+            let outcome = session.apply(&channel, &action);
+            assert_eq!(outcome, crate::state::Outcome::Applied, "{action:?}");
+        }
+        assert!(session.chats().all(|(_, chat, _)| chat.active_turn.is_none()), "a record is over");
+        session
+    }
+
+    fn notes(chat: &ChatState) -> Vec<&str> {
+        let parts = chat.turns.iter().flat_map(|turn| &turn.response_parts);
+        parts
+            .filter_map(|part| match part {
+                ResponsePart::SystemNotification(note) => match &note.content {
+                    StringOrMarkdown::Plain(text) => Some(text.as_str()),
+                    StringOrMarkdown::Markdown { markdown } => Some(markdown.as_str()),
+                },
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_turn_has_its_words_its_times_and_its_id() {
+        let session = with(told(person("hi", 0), [text(1, "yes").to_vec(), vec![done()]].concat()));
+        let turn = &session.chat.turns[0];
+        assert_eq!((turn.id.as_str(), turn.state), ("00000000-0000-0000-0000-000000000007", TurnState::Complete));
+        assert_eq!((turn.started_at.as_deref(), turn.duration), (Some("2026-01-01T00:00:01.000Z"), Some(3_000)));
+        assert_eq!((turn.message.text.as_str(), turn.message.origin.kind.clone()), ("hi", MessageKind::User));
+        assert!(matches!(&turn.response_parts[..], [ResponsePart::Markdown(part)] if part.content == "yes"));
+        assert_eq!(session.chat.modified_at, "2026-01-01T00:00:04.000Z");
+    }
+
+    #[test]
+    fn what_was_attached_is_named_and_what_woke_the_agent_is_no_person() {
+        let session = with(told(person("look", 2), vec![done()]));
+        assert_eq!(notes(&session.chat), ["2 attachments came with this message; the agent has them."]);
+        let session = with(told(Said::Agent("The build is over.".to_owned()), vec![done()]));
+        let message = &session.chat.turns[0].message;
+        assert_eq!(
+            (message.text.as_str(), message.origin.kind.clone()),
+            ("The build is over.", MessageKind::SystemNotification)
+        );
+    }
+
+    #[test]
+    fn times_that_make_no_sense_harm_nobody() {
+        for (began, ended, duration) in [
+            (None, None, 0),
+            (Some("yesterday"), Some("2026-01-01T00:00:00Z"), 0),
+            (Some("2026-01-01T00:00:09Z"), Some("2026-01-01T00:00:01Z"), 0),
+            (Some("2026-01-01T00:00:00Z"), Some("soon"), 0),
+            (Some("-009999-01-01T00:00:00Z"), Some("9999-01-01T00:00:00Z"), MAX_DURATION),
+        ] {
+            let mut turn = told(person("hi", 0), vec![done()]);
+            (turn.began, turn.ended) = (began.map(str::to_owned), ended.map(str::to_owned));
+            assert_eq!(with(turn).chat.turns[0].duration, Some(duration), "{began:?} {ended:?}");
+        }
+    }
+
+    #[test]
+    fn a_turn_that_has_no_end_was_cut_off_and_one_that_failed_says_why() {
+        assert_eq!(with(told(person("hi", 0), text(1, "I wa").to_vec())).chat.turns[0].state, TurnState::Cancelled);
+        let failure =
+            TurnFailure { category: ApiErrorCategory::Overloaded, message: "no horses".to_owned(), status: Some(529) };
+        let failed = with(told(person("hi", 0), vec![DriverEvent::TurnEnded(TurnOutcome::Failed(failure))]));
+        let turn = &failed.chat.turns[0];
+        assert_eq!(turn.state, TurnState::Error);
+        assert!(matches!(turn.response_parts.last(), Some(ResponsePart::Error(part)) if part.resumable == Some(true)));
+    }
+
+    #[test]
+    fn sub_agents_have_chats_and_theirs_have_chats_as_well() {
+        let events = [
+            call("c1").to_vec(),
+            vec![sub_agent("a", started("c1", None))],
+            call("c2").into_iter().map(|event| sub_agent("a", SubAgentEvent::Did(Box::new(event)))).collect(),
+            vec![sub_agent("b", started("c2", Some("a")))],
+            text(9, "found").into_iter().map(|event| sub_agent("b", SubAgentEvent::Did(Box::new(event)))).collect(),
+            // Its parent is over before anybody says that it is.
+            vec![sub_agent("a", SubAgentEvent::Finished(SubAgentOutcome::Completed)), finished("c1")],
+            call("c3").to_vec(),
+            vec![sub_agent("c", started("c3", None))],
+            vec![sub_agent("c", SubAgentEvent::Finished(SubAgentOutcome::Failed("it fell".to_owned())))],
+            call("c4").to_vec(),
+            vec![sub_agent("d", started("c4", None)), sub_agent("nobody", started("c5", Some("stranger"))), done()],
+        ];
+        let session = with(told(person("go", 0), events.concat()));
+        let workers: Vec<_> = session
+            .workers
+            .iter()
+            .map(|worker| (worker.chat.title.as_str(), worker.chat.turns[0].state, worker.chat.turns.len()))
+            .collect();
+        let (complete, cancelled, error) = (TurnState::Complete, TurnState::Cancelled, TurnState::Error);
+        let expected =
+            [("for c1", complete, 1), ("for c2", cancelled, 1), ("for c3", error, 1), ("for c4", cancelled, 1)];
+        assert_eq!(workers, expected);
+        let failed = session.workers[2].chat.turns[0].response_parts.last();
+        assert!(matches!(failed, Some(ResponsePart::Error(part)) if part.resumable == Some(false)));
+        // The call names the chat, and the chat the call.
+        let Some(ResponsePart::ToolCall(part)) = session.chat.turns[0].response_parts.first() else { panic!() };
+        let ToolCallState::Completed(part) = &part.tool_call else { panic!("{part:?}") };
+        let link = part.content.iter().flatten().find_map(|content| match content {
+            ToolResultContent::Subagent(link) => Some(link.resource.as_str()),
+            _ => None,
+        });
+        assert_eq!(link, Some(&*session.workers[0].uri));
+        assert_eq!(session.session.chats.len(), 5);
+    }
+}

@@ -7,7 +7,7 @@ use ahp_types::state::{
     ChatState, ChatSummary, MessageKind, ResponsePart, SessionConfigState, SessionLifecycle,
     SystemNotificationResponsePart, Turn, TurnState,
 };
-use hostler_driver::{Archive, ArchiveError, Chronicle, ToldTurn};
+use hostler_driver::{Archive, ArchiveError, Chronicle, Lead, ToldTurn};
 use hostler_store::Blob;
 use jiff::Timestamp;
 use url::Url;
@@ -45,7 +45,8 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     let mut told = Arc::clone(&chronicle).tell(first..turns.len()).await?;
     if let Some((last, before)) = turns.split_last()
         && !last.over
-        && told.last().is_some_and(|turn| is_under_way(turn, host.clock.now_ms()))
+        && let Some(turn) = told.last()
+        && is_under_way(&*archive, found.conversation.id, turn, host.clock.now_ms()).await
     {
         // Somebody is in the middle of it. It is appended when it is over.
         (turns, _) = (before, told.pop());
@@ -65,8 +66,11 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     Ok(Taken { session, blobs, chronicle })
 }
 
-/// Whether the last word of an unfinished turn is so young that somebody may still be at it.
-pub(crate) fn is_under_way(turn: &ToldTurn, now_ms: i64) -> bool {
+/// Whether somebody is still at an unfinished turn: by what its process says, or else if its last word is young enough.
+pub(crate) async fn is_under_way(archive: &dyn Archive, conversation: Uuid, turn: &ToldTurn, now_ms: i64) -> bool {
+    if let Some(lead) = archive.lead(conversation).await {
+        return lead == Lead::Busy;
+    }
     let last = turn.ended.as_ref().or(turn.began.as_ref()).and_then(|time| time.parse::<Timestamp>().ok());
     last.is_some_and(|last| now_ms.saturating_sub(last.as_millisecond()) < UNDER_WAY_MS)
 }

@@ -1,6 +1,6 @@
 //! The same conversation, led from here and from elsewhere.
 
-use hostler_driver::{DriverEvent, Mark, ResumeToken};
+use hostler_driver::{DriverEvent, Lead, Mark, ResumeToken};
 use hostler_engine::Extent;
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use hostler_testkit::fake_driver::FakeAgent;
@@ -117,6 +117,23 @@ async fn a_turn_that_nobody_has_finished_long_ago_keeps_nobody_from_going_on() {
     let mut listener = rig.listen(FOUND).await;
     assert_eq!(turns(&listener), expected(1..=3));
     we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_a_process_says_of_itself_counts_more_than_the_age_of_its_words() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.change(id(), |conversation| {
+        conversation.turns[2].mark.over = false;
+        conversation.lead = Some(Lead::Busy);
+    });
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=2));
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected").await;
+    archive.change(id(), |conversation| conversation.lead = Some(Lead::Idle));
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    assert_eq!(turns(&listener), expected(1..=4), "it was left as it was");
     rig.engine.shutdown().await;
 }
 

@@ -14,6 +14,8 @@ mod conformance;
 mod folding;
 #[path = "driver/forgetting.rs"]
 mod forgetting;
+#[path = "driver/golden.rs"]
+mod golden;
 #[path = "driver/pictures.rs"]
 mod pictures;
 #[path = "driver/policies.rs"]

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -58,10 +59,7 @@ impl Archive for Transcripts {
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
         let shelf = Arc::clone(&self.shelf);
-        self.with(conversation, move |found| {
-            let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(Arc::new(Book::open(found, &mut shelf)?) as Arc<dyn Chronicle>)
-        })
+        self.with(conversation, move |found| Ok(Arc::new(Book::open(found, &shelf)?) as Arc<dyn Chronicle>))
     }
 
     fn lead(&self, conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
@@ -116,8 +114,14 @@ impl Transcripts {
 
 /// Writes a record behind all others, in one piece.
 fn append(path: &Path, record: &serde_json::Value) -> io::Result<()> {
-    let mut file = File::options().append(true).open(path)?;
-    file.write_all(format!("{record}\n").as_bytes())
+    let mut file = File::options().read(true).append(true).open(path)?;
+    let mut last = *b"\n";
+    if let Some(end) = file.metadata()?.len().checked_sub(1) {
+        file.read_at(&mut last, end)?;
+    }
+    // What was cut off stays alone on its line.
+    let before = if last == *b"\n" { "" } else { "\n" };
+    file.write_all(format!("{before}{record}\n").as_bytes())
 }
 
 fn listed(found: &Conversation) -> FoundConversation {

@@ -7,7 +7,7 @@ use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -83,14 +83,15 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn open(found: &Conversation, shelf: &mut Shelf) -> io::Result<Self> {
+    pub(super) fn open(found: &Conversation, shelf: &Mutex<Shelf>) -> io::Result<Self> {
         let (file, facts) = file::open(&found.path)?;
-        let mut index = shelf.take(&found.path, &file, &facts).unwrap_or_default();
+        let shelf = || shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut index = shelf().take(&found.path, &file, &facts).unwrap_or_default();
         let mut rest = BufReader::with_capacity(256 * 1024, &file);
         rest.seek(SeekFrom::Start(index.next()))?;
         index.go_on(&mut rest)?;
         let index = Arc::new(index);
-        shelf.keep(&found.path, &file, &facts, &index);
+        shelf().keep(&found.path, &file, &facts, &index);
         let chain = Chain::of(&index);
         let spans = chain.spans(&index);
         let mark = |span: &Span| Mark { id: span.turn, message: span.message, over: span.over };

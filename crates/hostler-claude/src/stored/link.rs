@@ -108,6 +108,11 @@ impl Link {
         !self.aside && self.kind.is_message()
     }
 
+    /// Whether a record with the same name is the same record once more.
+    pub(super) fn is_copied_by(&self, other: &Self) -> bool {
+        (self.parent, self.kind, self.answer) == (other.parent, other.kind, other.answer)
+    }
+
     /// Reads a line. `None` for a record that hangs from nothing and has no name: the agent's own bookkeeping.
     pub(super) fn read(line: &[u8], number: u64, place: Range<u64>) -> Result<Option<Reading>, serde_json::Error> {
         let record: Record<'_> = serde_json::from_slice(line)?;
@@ -216,6 +221,7 @@ impl Record<'_> {
             ("attachment", _) if self.attachment.as_ref().is_some_and(Attachment::is_said) => plain(Kind::Folded),
             ("system", Some("compact_boundary")) => plain(Kind::Boundary),
             ("system", Some("api_error")) => plain(Kind::ApiError),
+            ("system", Some("local_command")) => plain(Kind::CommandOutput),
             _ => plain(Kind::Hidden),
         }
     }

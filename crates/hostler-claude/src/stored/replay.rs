@@ -9,7 +9,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::mapping::Mapper;
-use crate::wire::{AssistantMessage, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
+use crate::wire::{AssistantMessage, SYNTHETIC, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
 
 use super::words::{self, between};
 use super::{Chain, Index, Kind};
@@ -93,6 +93,9 @@ struct Facts<'a> {
     returned: Option<&'a RawValue>,
     #[serde(rename = "compactMetadata", default)]
     shortened: Option<Shortened>,
+    /// What a command of the agent's own printed, where that is no message.
+    #[serde(rename = "content", borrow, default)]
+    printed: Option<Text<'a>>,
     #[serde(borrow, default)]
     attachment: Option<Words<'a>>,
     #[serde(borrow, default)]
@@ -161,7 +164,10 @@ impl Replay<'_> {
             }
             Kind::CommandOutput => {
                 self.end = End::Answered;
-                self.tell(line);
+                match facts.printed {
+                    Some(printed) => self.print(&printed),
+                    None => self.tell(line),
+                }
             }
             Kind::Interruption => self.end = End::Interrupted,
             Kind::Boundary => {
@@ -233,6 +239,16 @@ impl Replay<'_> {
                 (Kind::Answer | Kind::Results, _) => self.turn.skipped += 1,
                 _ => {}
             }
+        }
+    }
+
+    /// What a command of the agent's own printed, which a live agent says in words of its own.
+    fn print(&mut self, printed: &str) {
+        let printed = between(printed, "local-command-stdout").map(str::trim).filter(|printed| !printed.is_empty());
+        if let Some(printed) = printed {
+            let content = [json!({"type": "text", "text": printed})];
+            let message = json!({"id": "printed", "model": SYNTHETIC, "content": content});
+            self.say(&json!({"type": "assistant", "message": message}));
         }
     }
 

@@ -69,12 +69,12 @@ impl Archive for Transcripts {
     }
 
     fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>> {
-        let record = json!({"type": "custom-title", "customTitle": title, "sessionId": conversation});
+        let record = note("custom-title", "customTitle", title, conversation);
         self.with(conversation, move |found| append(&found.path, &record))
     }
 
     fn tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), ArchiveError>> {
-        let record = json!({"type": "tag", "tag": tag.unwrap_or_default(), "sessionId": conversation});
+        let record = note("tag", "tag", tag.unwrap_or_default(), conversation);
         self.with(conversation, move |found| append(&found.path, &record))
     }
 
@@ -112,8 +112,13 @@ impl Transcripts {
     }
 }
 
+/// A note about the whole conversation. Whoever looks for notes, the agent too, knows them by their first bytes.
+fn note(kind: &str, field: &str, value: &str, conversation: Uuid) -> String {
+    format!(r#"{{"type":"{kind}","{field}":{},"sessionId":"{conversation}"}}"#, json!(value))
+}
+
 /// Writes a record behind all others, in one piece.
-fn append(path: &Path, record: &serde_json::Value) -> io::Result<()> {
+fn append(path: &Path, record: &str) -> io::Result<()> {
     let mut file = File::options().read(true).append(true).open(path)?;
     let mut last = *b"\n";
     if let Some(end) = file.metadata()?.len().checked_sub(1) {

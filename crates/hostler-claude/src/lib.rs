@@ -27,6 +27,9 @@ mod executable;
 mod failure;
 mod fingerprint;
 mod forget;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod install;
 pub mod mapping;
 mod on_demand;

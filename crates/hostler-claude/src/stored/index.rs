@@ -177,6 +177,15 @@ impl Index {
 }
 
 impl Index {
+    /// The same file when it has grown to this.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn grown(mut self, text: &[u8]) -> Self {
+        let rest = usize::try_from(self.next()).ok().and_then(|from| text.get(from..)).unwrap_or_default();
+        // Reading from memory does not fail.
+        let _ = self.go_on(&mut &*rest);
+        self
+    }
+
     /// The transcript of a sub-agent: to itself, nothing in it is aside.
     pub(super) fn of_a_sub_agent(mut self) -> Self {
         self.links.iter_mut().for_each(|link| link.aside = false);

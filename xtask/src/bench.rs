@@ -21,6 +21,7 @@ impl Benchmark {
         match self.name {
             "gateway" => &["claude-code-router", "litellm"],
             "attachments" => &["sharp"],
+            "transcripts" => &["agent-sdk"],
             _ => &[],
         }
     }
@@ -34,15 +35,18 @@ pub struct Options {
     /// Measures other programs in the same run; they are fetched into the cache directory once.
     #[arg(long)]
     peers: bool,
-    /// How many sessions `list` lists.
+    /// How many sessions `list` and `transcripts` list.
     #[arg(long)]
     sessions: Option<usize>,
     /// How many turns the chat has that `open` opens.
     #[arg(long)]
     turns: Option<usize>,
+    /// How large the transcript is that `transcripts` opens.
+    #[arg(long)]
+    mb: Option<usize>,
 }
 
-const BENCHMARKS: [Benchmark; 11] = [
+const BENCHMARKS: [Benchmark; 12] = [
     Benchmark {
         package: "hostler",
         name: "turn",
@@ -94,6 +98,11 @@ const BENCHMARKS: [Benchmark; 11] = [
         about: "actions a second through the journal, beside SQLite alone",
     },
     Benchmark {
+        package: "hostler-claude",
+        name: "transcripts",
+        about: "5 000 transcripts listed (--sessions N), one of 50 MB opened (--mb N); memory (--peers: beside the official SDK)",
+    },
+    Benchmark {
         package: "hostler-attachments",
         name: "attachments",
         about: "a 4K screenshot and a 48 MP photo made deliverable: time and peak memory (--peers: beside sharp)",
@@ -113,13 +122,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .find(|benchmark| benchmark.name == name)
         .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
     ensure!(!options.peers || !benchmark.peers().is_empty(), "the benchmark \"{name}\" has no peers");
-    ensure!(options.sessions.is_none() || name == "list", "the benchmark \"{name}\" lists no sessions");
+    ensure!(
+        options.sessions.is_none() || ["list", "transcripts"].contains(&name),
+        "the benchmark \"{name}\" lists no sessions"
+    );
     ensure!(options.turns.is_none() || name == "open", "the benchmark \"{name}\" opens no chat");
+    ensure!(options.mb.is_none() || name == "transcripts", "the benchmark \"{name}\" opens no transcript");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
     let mut bench = workspace.cargo();
     bench.args(["bench", "--quiet", "--package", benchmark.package, "--bench", benchmark.name, "--"]);
-    for (option, count) in [("--sessions", options.sessions), ("--turns", options.turns)] {
+    for (option, count) in [("--sessions", options.sessions), ("--turns", options.turns), ("--mb", options.mb)] {
         if let Some(count) = count {
             bench.arg(option).arg(count.to_string());
         }

@@ -1,0 +1,199 @@
+//! Directories of transcripts in the shapes of both builds: how long the list takes, and opening a large one.
+//!
+//! The page cache is warm, since the files were written a moment ago; cold is what the program remembers: a first look is
+//! that of a new archive. With `--agent-sdk DIR`, the official SDK reads the same directory in the same run.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and may panic")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hostler_claude::stored::Transcripts;
+use hostler_driver::Archive as _;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+const BUILDS: [&str; 2] = ["native", "js"];
+const ROUNDS: usize = 5;
+const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/support/agent-sdk.mjs");
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let after =
+        |name: &str| arguments.iter().position(|argument| argument == name).and_then(|at| arguments.get(at + 1));
+    let number = |name: &str, or: usize| after(name).map_or(or, |value| value.parse().unwrap());
+    let sdk = after("--agent-sdk").map(PathBuf::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
+    runtime.block_on(list(number("--sessions", 5000), sdk.as_deref()));
+    runtime.block_on(open(number("--mb", 50), sdk.as_deref()));
+}
+
+async fn list(sessions: usize, sdk: Option<&Path>) {
+    let home = tempfile::tempdir().unwrap();
+    let files: Vec<_> = (0..sessions).map(|at| written(home.path(), BUILDS[at % 2], 40 * 1024, at % 50)).collect();
+    let mut first = Vec::new();
+    let mut archive = Transcripts::under(home.path());
+    for _ in 0..ROUNDS {
+        archive = Transcripts::under(home.path());
+        first.push(timed(&archive).await);
+    }
+    let mut later = Vec::new();
+    let mut changed = Vec::new();
+    for _ in 0..ROUNDS {
+        later.push(timed(&archive).await);
+        if let Some((_, path)) = files.last() {
+            let text = fs::read_to_string(path).unwrap();
+            fs::write(path, text + "{\"type\":\"ai-title\",\"aiTitle\":\"another\"}\n").unwrap();
+        }
+        changed.push(timed(&archive).await);
+    }
+    let first = middle(first);
+    println!(
+        "list of {sessions}: first look {first:?}, later {:?}, one file changed {:?}",
+        middle(later),
+        middle(changed)
+    );
+    if let Some(theirs) = sdk.map(|sdk| peer(sdk, home.path(), "list", None)) {
+        compare("listSessions", theirs, first);
+    }
+}
+
+async fn timed(archive: &Transcripts) -> Duration {
+    let begun = Instant::now();
+    archive.look().await;
+    begun.elapsed()
+}
+
+async fn open(megabytes: usize, sdk: Option<&Path>) {
+    for build in BUILDS {
+        let home = tempfile::tempdir().unwrap();
+        let (id, path) = written(home.path(), build, megabytes * 1024 * 1024, 0);
+        let (mut opened, mut told, mut grown) = (Vec::new(), Vec::new(), Vec::new());
+        let before = resident();
+        let mut held = 0;
+        for _ in 0..ROUNDS {
+            let archive = Transcripts::under(home.path());
+            archive.look().await;
+            let begun = Instant::now();
+            let book = archive.open(id).await.unwrap();
+            opened.push(begun.elapsed());
+            let turns = book.turns().len();
+            Arc::clone(&book).tell(turns.saturating_sub(50)..turns).await.unwrap();
+            told.push(begun.elapsed());
+            held = held.max(resident().saturating_sub(before));
+            fs::File::options()
+                .append(true)
+                .open(&path)
+                .and_then(|mut file| std::io::Write::write_all(&mut file, b"\n"))
+                .unwrap();
+            let begun = Instant::now();
+            archive.open(id).await.unwrap();
+            grown.push(begun.elapsed());
+        }
+        let told = middle(told);
+        println!(
+            "{build}, {megabytes} MB: opened in {:?}, its last 50 turns told after {told:?}, opened again when it has grown in {:?}; {held} kB more memory",
+            middle(opened),
+            middle(grown)
+        );
+        if let Some(theirs) = sdk.map(|sdk| peer(sdk, home.path(), "open", Some(id))) {
+            compare("getSessionMessages", theirs, told);
+        }
+    }
+}
+
+fn middle(mut all: Vec<Duration>) -> Duration {
+    all.sort();
+    all[all.len() / 2]
+}
+
+fn compare(what: &str, theirs: Value, ours: Duration) {
+    let milliseconds = theirs["ms"].as_f64().unwrap();
+    let ratio = milliseconds / (ours.as_secs_f64() * 1000.0);
+    println!("  {what} of the official SDK: {milliseconds:.1} ms ({} found), {ratio:.1} times ours", theirs["count"]);
+}
+
+/// The middle of as many rounds, in one process that is warm.
+fn peer(sdk: &Path, home: &Path, what: &str, id: Option<Uuid>) -> Value {
+    let order = json!({ "what": what, "rounds": ROUNDS, "id": id });
+    let mut node = Command::new("node");
+    node.arg(SDK).arg(sdk).arg(order.to_string()).env("CLAUDE_CONFIG_DIR", home);
+    let output = node.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The memory of this process, in kB.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn written(home: &Path, build: &str, size: usize, project: usize) -> (Uuid, PathBuf) {
+    let id = Uuid::new_v4();
+    let project = home.join(format!("projects/-home-dana-{project}"));
+    fs::create_dir_all(&project).unwrap();
+    let path = project.join(format!("{id}.jsonl"));
+    fs::write(&path, transcript(build, size)).unwrap();
+    (id, path)
+}
+
+/// A conversation of this size in the shapes of a build. The native one writes much for itself; the other one's bytes are what
+/// tools gave back.
+fn transcript(build: &str, size: usize) -> String {
+    let mut text = String::new();
+    let mut parent = "null".to_owned();
+    let mut name = |text: &mut String, kind: &str, rest: &str| {
+        let id = Uuid::new_v4();
+        writeln!(text, r#"{{"parentUuid":{parent},"isSidechain":false,"type":"{kind}",{rest},"uuid":"{id}","timestamp":"2026-01-01T00:00:00.000Z","userType":"external","entrypoint":"cli","cwd":"/home/dana/project","sessionId":"s","version":"2","gitBranch":"main"}}"#).unwrap();
+        parent = format!("\"{id}\"");
+    };
+    let snapshot = r#"\nYou are an agent \"working\" with the user."#.repeat(600);
+    let output = r#"src/main.rs:12:    let x = \"value\";\n"#.repeat(500);
+    let mut turn = 0;
+    while text.len() < size {
+        turn += 1;
+        name(
+            &mut text,
+            "user",
+            &format!(r#""message":{{"role":"user","content":[{{"type":"text","text":"question {turn}"}}]}}"#),
+        );
+        for call in 0..4 {
+            if build == "native" {
+                name(
+                    &mut text,
+                    "attachment",
+                    &format!(r#""attachment":{{"type":"prompt_snapshot","systemPrompt":["{snapshot}"]}}"#),
+                );
+                writeln!(text, r#"{{"type":"api-request-blob","blob":"{snapshot}"}}"#).unwrap();
+            }
+            name(
+                &mut text,
+                "assistant",
+                &format!(
+                    r#""message":{{"id":"m{turn}-{call}","role":"assistant","model":"m","content":[{{"type":"tool_use","id":"t{turn}-{call}","name":"Bash","input":{{"command":"grep -rn value"}}}}],"stop_reason":"tool_use","usage":{{"input_tokens":10,"output_tokens":5}}}}"#
+                ),
+            );
+            let output = if build == "native" { "short" } else { &output };
+            name(
+                &mut text,
+                "user",
+                &format!(
+                    r#""message":{{"role":"user","content":[{{"tool_use_id":"t{turn}-{call}","type":"tool_result","content":"{output}","is_error":false}}]}},"toolUseResult":{{"stdout":"{output}","stderr":"","interrupted":false}}"#
+                ),
+            );
+        }
+        name(
+            &mut text,
+            "assistant",
+            &format!(
+                r#""message":{{"id":"m{turn}","role":"assistant","model":"m","content":[{{"type":"text","text":"answer {turn}"}}],"stop_reason":"end_turn"}}"#
+            ),
+        );
+    }
+    text
+}

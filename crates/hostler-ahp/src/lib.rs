@@ -23,6 +23,7 @@ mod reader;
 mod resources;
 mod reverse;
 mod rpc;
+mod search;
 mod server;
 mod version;
 mod ws;

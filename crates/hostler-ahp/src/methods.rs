@@ -11,7 +11,7 @@ use ahp_types::commands::{
 use ahp_types::errors::json_rpc_error_codes;
 use ahp_types::state::MessageAttachment;
 use hostler_engine::{
-    AuditRow, ConfigWish, CreateSession, CreateTerminal, Engine, EngineError, Extent, Images, ProgressWish,
+    AuditRow, ConfigWish, CreateSession, CreateTerminal, Engine, EngineError, Extent, Images, ProgressWish, SearchWish,
     SessionPage, SignInTurn, Subscriber,
 };
 use secrecy::SecretString;
@@ -22,7 +22,7 @@ use crate::files::ClientFiles;
 use crate::protocol::commands;
 use crate::rpc::RpcError;
 use crate::version::{self, Version};
-use crate::{decode, resources};
+use crate::{decode, resources, search};
 
 /// A command that the connection carries out, decoded.
 pub(crate) enum Command {
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Resource(resources::Request),
     /// Read a page of a session's audit log.
     Audit(AuditParams),
+    /// Look for something in all sessions.
+    Search(SearchWish),
     /// Take pictures out of a conversation; its agent is closed for that.
     DropImages(DropParams),
     /// Say what would become of attachments, which are looked at for that.
@@ -223,6 +225,11 @@ pub(crate) fn command(
         },
         "hostler/audit" => match decode::params::<AuditParams>(params) {
             Ok(params) => return Command::Audit(params),
+            Err(error) => Err(error),
+        },
+        // AHP has no word for finding something.
+        "hostler/search" => match search::read(params) {
+            Ok(wish) => return Command::Search(wish),
             Err(error) => Err(error),
         },
         "createChat" => create_chat(engine, params),

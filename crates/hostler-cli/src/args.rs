@@ -278,6 +278,17 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Finds sessions by what was said in them, here or with the agent's own command.
+    ///
+    /// All words have to be in one turn. "Phrases" stand in quotation marks, -word must not be there, begin* may go on.
+    /// Filters: workspace:, tool:, file:, after:, before:, from:person, from:agent, session:. Ends with 1 if nothing is found.
+    #[command(after_long_help = "\
+Examples:
+  hostler sessions search login bcrypt
+  hostler sessions search '\"the login\" -test conf*'
+  hostler sessions search --workspace . --since 7d --tool Bash migrate
+  hostler sessions search --json from:person deploy | jq -r .session")]
+    Search(SearchArgs),
     /// Shows what was said in a session.
     Show {
         /// The session
@@ -346,6 +357,57 @@ Examples:
         #[arg(long)]
         yes: bool,
     },
+}
+
+/// What is looked for.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArgs {
+    /// What to look for
+    #[arg(required = true, value_name = "QUERY")]
+    pub(crate) query: Vec<String>,
+    /// Only sessions of this directory and those below it, or with this in their directory's name
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Only what was said since then: 7d, 12h, yesterday, 2026-11-01
+    #[arg(long, value_name = "TIME", value_parser = a_time)]
+    pub(crate) since: Option<String>,
+    /// Only what was said until then
+    #[arg(long, value_name = "TIME", value_parser = a_time)]
+    pub(crate) until: Option<String>,
+    /// Only turns in which this tool was called
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// Only turns in which this file was read, written or attached
+    #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    pub(crate) file: Option<String>,
+    /// At most so many sessions
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// Do not wait until everything new was read
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// Print each session found as a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A time in a form that hosts read.
+fn a_time(text: &str) -> Result<String, String> {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let ago = text.strip_suffix(['h', 'd', 'w', 'm', 'y']).is_some_and(|count| number(count) && count.len() <= 5);
+    let month = |text: &str| text.parse::<jiff::civil::Date>().is_ok();
+    let day = match text.len() {
+        4 => number(text),
+        7 => month(&format!("{text}-01")),
+        10 => month(text),
+        _ => false,
+    };
+    let is_time =
+        ago || day || ["now", "today", "yesterday"].contains(&text) || text.parse::<jiff::Timestamp>().is_ok();
+    match is_time {
+        true => Ok(text.to_owned()),
+        false => Err("say it as 7d, 12h, yesterday, 2026-11-01 or 2026-11-01T12:00:00Z".to_owned()),
+    }
 }
 
 /// Lists, changes and tests the rules that say what agents may do.
@@ -533,6 +595,7 @@ impl Cli {
             Command::Sessions(SessionsCommand::List { json, .. } | SessionsCommand::Show { json, .. }) => {
                 flags.switch(Key::Json, *json);
             }
+            Command::Sessions(SessionsCommand::Search(args)) => flags.switch(Key::Json, args.json),
             Command::Rules(RulesCommand::List { json }) | Command::Grants(GrantsCommand::List { json }) => {
                 flags.switch(Key::Json, *json);
             }

@@ -101,6 +101,8 @@ pub struct EngineConfig {
     pub session_defaults: JsonObject,
     /// Which conversations that were led elsewhere are listed, if the host's own settings say so.
     pub show_external: Option<ShowExternal>,
+    /// Whether what is said in sessions can be searched.
+    pub search: bool,
 }
 
 /// A wish for a session.
@@ -158,7 +160,7 @@ impl Engine {
             root: Root::new(&config.drivers, &*config.gateway, config.terminals.is_some()),
             terminals: Terminals::new(config.terminals),
             signed_in: Told::default(),
-            search: Search::new(&config.store.dir),
+            search: Search::new(&config.store.dir, config.search),
             commands: config.commands,
             walks: Walks::default(),
             shell: config.shell,

@@ -315,6 +315,11 @@ impl Sessions {
             || self.leaving.contains(session)
     }
 
+    /// Whether it is more than something that an agent keeps.
+    pub(crate) fn is_stored(&self, session: &str) -> bool {
+        self.knows(session) && !self.found.contains_key(session)
+    }
+
     /// The actor of a session, started if the session is only known to the store, or to its agent.
     pub(crate) fn wake(&mut self, host: &Arc<Host>, session: &str) -> Option<SessionHandle> {
         if let Some(handle) = self.live.get(session) {

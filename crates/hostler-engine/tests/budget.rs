@@ -164,6 +164,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         terminals: None,
         session_defaults: Default::default(),
         show_external: None,
+        search: false,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

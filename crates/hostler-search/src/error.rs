@@ -10,6 +10,9 @@ pub enum SearchError {
     /// The file is damaged. It is to be made anew.
     #[error("the search index is damaged and is made anew: search again in a while")]
     Damaged,
+    /// There is none.
+    #[error("this host does not search: it was started without an index")]
+    Off,
     /// Anything else that SQLite says.
     #[error("the search index could not be used: {0}")]
     Database(String),

@@ -116,6 +116,7 @@ async fn launch(
         terminals: terminals::config(&options.terminals, users, supervisor, &options.state_dir),
         session_defaults: session_defaults(&options),
         show_external: None,
+        search: true,
     });
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {

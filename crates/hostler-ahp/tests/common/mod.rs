@@ -82,6 +82,7 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         terminals: None,
         session_defaults: Default::default(),
         show_external: None,
+        search: true,
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }
 }

@@ -42,6 +42,25 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const UNKNOWN_METHOD: i32 = -32601;
 const MAX_MESSAGE: usize = 256 << 20;
 
+/// What is looked for.
+#[derive(Debug, Serialize)]
+pub(crate) struct SearchParams<'a> {
+    pub(crate) query: &'a str,
+    pub(crate) limit: u32,
+    pub(crate) offset: usize,
+    pub(crate) wait: bool,
+}
+
+/// What was found, as the host says it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Hits {
+    pub(crate) items: Vec<Box<RawValue>>,
+    pub(crate) next_offset: Option<usize>,
+    #[serde(default)]
+    pub(crate) pending: usize,
+}
+
 /// Why the host could not be asked, or what it answered.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ClientError {
@@ -175,6 +194,11 @@ impl Client {
     pub(crate) async fn audit(&self, session: &str, after: i64) -> Result<AuditPage, ClientError> {
         let params = AuditParams { channel: session, after };
         self.request("hostler/audit", &params).await
+    }
+
+    /// Sessions in which something was said.
+    pub(crate) async fn search(&self, params: &SearchParams<'_>) -> Result<Hits, ClientError> {
+        self.request("hostler/search", params).await
     }
 
     /// What would become of attachments if a message brought them to a chat now. `None` from a host that does not look.

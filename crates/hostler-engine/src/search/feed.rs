@@ -45,6 +45,9 @@ struct Round {
 impl Host {
     /// Keeps the index in step with the sessions, until the host goes down.
     pub(crate) fn keep_index(self: &Arc<Self>) {
+        if self.search.dir.is_none() {
+            return;
+        }
         self.search.look();
         let (host, stop, bell) = (Arc::downgrade(self), self.stop.clone(), Arc::clone(&self.search.bell));
         self.tasks.spawn(async move {
@@ -194,12 +197,15 @@ impl Host {
         round: &mut Round,
     ) -> Result<HashSet<String>, EngineError> {
         let mut there = HashSet::new();
+        // Those of sessions are read with them; those that a person deleted are not to be found again.
+        let ours = self.store.conversations().await?.into_iter().map(|conversation| conversation.id);
+        let ours: HashSet<String> = ours.collect();
         for (provider, driver) in &self.drivers {
             let Some(archive) = driver.archive() else { continue };
             let looked = self.stop.run_until_cancelled(archive.look()).await.ok_or(EngineError::Stopping)?;
             for conversation in looked.conversations {
                 let session = format!("{provider}:/{}", conversation.id);
-                if self.sessions().knows(&session) {
+                if ours.contains(&conversation.id.to_string()) || self.sessions().is_stored(&session) {
                     continue;
                 }
                 if known.get(&session) != Some(&Some(stamp(&conversation))) {
@@ -219,7 +225,7 @@ impl Host {
         session: &Arc<str>,
         seq: Option<u64>,
     ) -> Result<(), EngineError> {
-        let Some(line) = self.catalogue.line(session).and_then(|line| of_summary(session, &line)) else {
+        let Some(line) = self.catalogue.summary(session).map(|summary| of_summary(session, summary)) else {
             return Ok(());
         };
         let modified_ms = line.modified_ms;
@@ -414,16 +420,15 @@ fn runs(places: &[(Place, String)]) -> Vec<(&str, std::ops::Range<usize>)> {
     runs
 }
 
-fn of_summary(session: &str, line: &str) -> Option<Line> {
-    let summary: SessionSummary = serde_json::from_str(line).ok()?;
+fn of_summary(session: &str, summary: SessionSummary) -> Line {
     let directory = summary.working_directories.iter().flatten().next();
     let path = directory.and_then(|directory| Url::parse(directory).ok()?.to_file_path().ok());
-    Some(Line {
+    Line {
         session: session.to_owned(),
         title: summary.title,
         workspace: path.map(|path| path.display().to_string()),
         modified_ms: millis(&summary.modified_at).unwrap_or_default(),
-    })
+    }
 }
 
 fn millis(text: &str) -> Option<i64> {

@@ -48,7 +48,8 @@ pub struct Found {
 
 /// What is to be read, and how far that is.
 pub(crate) struct Search {
-    dir: PathBuf,
+    /// Where the index is; none if nothing can be searched.
+    dir: Option<PathBuf>,
     index: Mutex<Option<Arc<Index>>>,
     work: Mutex<Work>,
     bell: Arc<Notify>,
@@ -79,9 +80,9 @@ struct Progress {
 }
 
 impl Search {
-    pub(crate) fn new(dir: &Path) -> Self {
+    pub(crate) fn new(dir: &Path, on: bool) -> Self {
         Self {
-            dir: dir.to_owned(),
+            dir: on.then(|| dir.to_owned()),
             index: Mutex::default(),
             work: Mutex::default(),
             bell: Arc::default(),
@@ -111,6 +112,9 @@ impl Search {
 
     fn ask(&self, change: impl FnOnce(&mut Work)) -> u64 {
         let mut work = self.work();
+        if self.dir.is_none() {
+            return work.asked;
+        }
         change(&mut work);
         work.asked += 1;
         self.bell.notify_one();
@@ -127,7 +131,8 @@ impl Search {
         if let Some(index) = &*opened {
             return Ok(Arc::clone(index));
         }
-        let index = Arc::new(Index::open(&self.dir)?);
+        let dir = self.dir.as_ref().ok_or(SearchError::Off)?;
+        let index = Arc::new(Index::open(dir)?);
         *opened = Some(Arc::clone(&index));
         Ok(index)
     }

@@ -60,6 +60,8 @@ pub struct Options {
     pub turns_in_memory: usize,
     /// What starts shells in terminals; without it there are no terminals.
     pub shells: Option<Arc<dyn Shells>>,
+    /// Whether what is said can be searched; it is read from the agents' records in the background.
+    pub search: bool,
     /// What agents keep.
     pub archive: Option<Arc<FakeArchive>>,
 }
@@ -77,6 +79,7 @@ impl Default for Options {
             show_external: None,
             turns_in_memory: 1,
             shells: None,
+            search: false,
             archive: None,
         }
     }
@@ -234,6 +237,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         terminals: options.shells.map(|shells| TerminalsConfig { shells, max: 8, scrollback: 1 << 20 }),
         session_defaults: options.session_defaults,
         show_external: options.show_external,
+        search: options.search,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -64,6 +64,7 @@ impl Past {
             terminals: None,
             session_defaults: Default::default(),
             show_external: None,
+            search: false,
         });
         let (subscriber, deliveries) = Subscriber::new(100_000);
         Self { engine: engine.await.expect("an engine"), starts, subscriber, deliveries }

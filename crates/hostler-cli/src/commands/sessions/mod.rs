@@ -1,5 +1,6 @@
 //! `hostler sessions`: what the host keeps, for people and scripts.
 
+mod search;
 mod table;
 mod transcript;
 
@@ -68,6 +69,7 @@ async fn act(
 ) -> Result<(), Failure> {
     match command {
         SessionsCommand::List { all, limit, .. } => list(*all, *limit, settings.json, environment, host, io).await,
+        SessionsCommand::Search(args) => search::search(args, settings.json, environment, host, io).await,
         SessionsCommand::Show { session, reasoning, .. } => {
             show(session, *reasoning, settings.json, environment, host, io).await
         }

@@ -91,7 +91,7 @@ fn status(status: u32) -> &'static str {
 }
 
 /// How long ago, or the day where that says more.
-fn age(at: &str, now: Timestamp) -> String {
+pub(super) fn age(at: &str, now: Timestamp) -> String {
     let Ok(at) = at.parse::<Timestamp>() else {
         return "?".to_owned();
     };
@@ -114,6 +114,11 @@ fn directory(session: &SessionSummary, home: &Path) -> String {
     let Some(path) = path else {
         return one_line(uri);
     };
+    at_home(&path, home)
+}
+
+/// A path as a person would write it.
+pub(super) fn at_home(path: &Path, home: &Path) -> String {
     // A home of `/` would make everything a part of it.
     match path.strip_prefix(home) {
         Ok(rest) if home.parent().is_some() && rest.as_os_str().is_empty() => "~".to_owned(),

@@ -1,0 +1,135 @@
+//! `hostler/search`, which is no method of AHP: words of all sessions, found again.
+
+use std::ops::Range;
+
+use hostler_engine::{Engine, Found, Hit, SearchWish, SessionHits};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::decode;
+use crate::methods::value;
+use crate::rpc::RpcError;
+
+/// How many results there are, unless a client says otherwise, and at most.
+const USUAL: usize = 20;
+const MOST: usize = 100;
+
+/// The longest query, in bytes.
+const LONGEST: usize = 4 * 1024;
+
+#[derive(Deserialize)]
+struct SearchParams {
+    query: String,
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+    #[serde(default)]
+    flat: bool,
+    #[serde(default)]
+    wait: bool,
+}
+
+/// Sessions, the best first; `nextOffset` is missing at the end.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    items: Vec<Item>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+    /// How many sessions are still to be read.
+    pending: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    session: String,
+    title: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    workspace: Option<String>,
+    modified_at_ms: i64,
+    /// How many turns of it match.
+    matching: usize,
+    hits: Vec<Place>,
+}
+
+/// A place; without a turn it is the session's title.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Place {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    chat: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    at_ms: i64,
+    kind: &'static str,
+    snippet: String,
+    /// Where the matches begin and end, in UTF-16 code units.
+    matches: Vec<[usize; 2]>,
+}
+
+/// Reads what is looked for.
+pub(crate) fn read(params: Value) -> Result<SearchWish, RpcError> {
+    let SearchParams { query, limit, offset, flat, wait } = decode::params(params)?;
+    if query.trim().is_empty() {
+        return Err(RpcError::params("query is empty: say what to look for"));
+    }
+    if query.len() > LONGEST {
+        return Err(RpcError::params("query must not be longer than 4096 bytes"));
+    }
+    Ok(SearchWish { query, limit: limit.unwrap_or(USUAL).clamp(1, MOST), offset, flat, wait })
+}
+
+/// Looks for it.
+pub(crate) async fn search(engine: &Engine, wish: SearchWish) -> Result<Value, RpcError> {
+    let offset = wish.offset;
+    let Found { sessions, more, pending } = engine.search(wish).await?;
+    let next_offset = more.then_some(offset.saturating_add(sessions.len()));
+    value(&Answer { items: sessions.into_iter().map(item).collect(), next_offset, pending })
+}
+
+fn item(found: SessionHits) -> Item {
+    let SessionHits { session, title, workspace, modified_ms, hits, matching } = found;
+    Item {
+        session,
+        title,
+        workspace,
+        modified_at_ms: modified_ms,
+        matching,
+        hits: hits.into_iter().map(place).collect(),
+    }
+}
+
+fn place(hit: Hit) -> Place {
+    let Hit { turn, at_ms, kind, snippet, matches } = hit;
+    let matches = matches.into_iter().map(|at| utf16(&snippet, at)).collect();
+    let (chat, turn) = turn.unzip();
+    Place { chat, turn, at_ms, kind: kind.as_str(), snippet, matches }
+}
+
+fn utf16(text: &str, at: Range<usize>) -> [usize; 2] {
+    let units = |end: usize| text.get(..end).unwrap_or_default().encode_utf16().count();
+    [units(at.start), units(at.end)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn places_of_matches_count_as_clients_do() {
+        assert_eq!(utf16("a 😀 bé", 7..10), [5, 7]);
+        assert_eq!(utf16("検索", 0..6), [0, 2]);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_for_is_refused_with_a_sentence() {
+        for query in [json!({"query": ""}), json!({"query": " \n"}), json!({}), json!({"query": "x".repeat(5_000)})] {
+            assert!(read(query).is_err());
+        }
+        let wish = read(json!({"query": "x", "limit": 5_000, "offset": 3, "channel": "ahp-root://"})).ok().unwrap();
+        assert_eq!((wish.limit, wish.offset, wish.flat, wish.wait), (MOST, 3, false, false));
+        assert_eq!(read(json!({"query": "x", "limit": 0})).ok().unwrap().limit, 1);
+    }
+}

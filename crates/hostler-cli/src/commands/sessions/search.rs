@@ -1,0 +1,182 @@
+//! `hostler sessions search`: words of all sessions, found again.
+
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::table;
+use crate::Io;
+use crate::args::SearchArgs;
+use crate::client::{Client, SearchParams};
+use crate::console::{Style, one_line};
+use crate::environment::HostEnvironment;
+use crate::exit::{Exit, Failure};
+use crate::host::Reached;
+
+/// How many results are asked for at a time.
+const PAGE: u32 = 100;
+
+/// After so long people are told why nothing happens.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// A session in which something was found.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    session: String,
+    title: String,
+    workspace: Option<String>,
+    modified_at_ms: i64,
+    matching: usize,
+    hits: Vec<Hit>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Hit {
+    kind: String,
+    snippet: String,
+    /// In UTF-16 code units.
+    matches: Vec<[usize; 2]>,
+}
+
+pub(super) async fn search(
+    args: &SearchArgs,
+    json: bool,
+    environment: &HostEnvironment,
+    host: &Reached,
+    io: &mut Io,
+) -> Result<(), Failure> {
+    let query = query(args, &environment.current_dir);
+    let (items, pending) = find(&query, args, &host.client, io).await?;
+    for item in &items {
+        match json {
+            true => io.console.out(&format!("{}\n", item.get()))?,
+            false => print(item, environment, io)?,
+        }
+    }
+    if pending > 0 {
+        io.console
+            .note(&format!("Not read yet, so that more may be found in a while: {pending} sessions."), Style::Yellow);
+    }
+    if items.is_empty() {
+        let sentence = if json { "" } else { "Nothing was found." };
+        return Err(Failure::new(Exit::Failed, sentence));
+    }
+    Ok(())
+}
+
+/// The results, as the host sends them, and how many sessions are not read yet.
+async fn find(
+    query: &str,
+    args: &SearchArgs,
+    client: &Client,
+    io: &mut Io,
+) -> Result<(Vec<Box<RawValue>>, usize), Failure> {
+    let mut items: Vec<Box<RawValue>> = Vec::new();
+    loop {
+        let missing = args.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+        let params = SearchParams { query, limit: missing.min(PAGE), offset: items.len(), wait: !args.no_wait };
+        let mut asked = std::pin::pin!(client.search(&params));
+        let late = io.signals.unless(tokio::time::timeout(SILENCE, &mut asked)).await?;
+        let answer = match late {
+            Ok(answer) => answer?,
+            Err(_) => {
+                let why = "What is new is read first; --no-wait answers with what is known already.";
+                io.console.note(why, Style::Dim);
+                io.signals.unless(asked).await??
+            }
+        };
+        let found = answer.items.len();
+        items.extend(answer.items);
+        let enough = items.len() >= usize::try_from(args.limit).unwrap_or(usize::MAX);
+        if enough || found == 0 || answer.next_offset.is_none() {
+            return Ok((items, answer.pending));
+        }
+    }
+}
+
+/// The query with what the options say.
+fn query(args: &SearchArgs, working_directory: &Path) -> String {
+    let mut query = args.query.join(" ");
+    let mut filter = |name: &str, value: &str| query.push_str(&format!(" {name}:\"{}\"", value.replace('"', " ")));
+    if let Some(workspace) = &args.workspace {
+        let path = working_directory.join(workspace);
+        // What is no directory here is a part of a directory's name.
+        let directory = path.canonicalize().ok().filter(|path| path.is_dir());
+        filter("workspace", &directory.as_deref().unwrap_or(workspace).display().to_string());
+    }
+    args.since.iter().for_each(|time| filter("after", time));
+    args.until.iter().for_each(|time| filter("before", time));
+    args.tool.iter().for_each(|tool| filter("tool", tool));
+    args.file.iter().for_each(|file| filter("file", file));
+    query
+}
+
+fn print(item: &RawValue, environment: &HostEnvironment, io: &mut Io) -> Result<(), Failure> {
+    let item: Item = serde_json::from_str(item.get())
+        .map_err(|error| Failure::new(Exit::Failed, format!("The host's answer was not understood: {error}.")))?;
+    let title = if item.title.is_empty() { "(without a title)".to_owned() } else { one_line(&item.title) };
+    io.console.out_line(&title, Style::Bold)?;
+    let id = item.session.rsplit('/').next().unwrap_or(&item.session);
+    let age = Timestamp::from_millisecond(item.modified_at_ms).unwrap_or_default();
+    let age = table::age(&age.to_string(), Timestamp::now());
+    let directory = item.workspace.map(|path| table::at_home(Path::new(&path), &environment.home));
+    let facts = [Some(one_line(id)), Some(age), directory].into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    io.console.out_line(&format!("  {facts}"), Style::Dim)?;
+    for hit in &item.hits {
+        io.console.out(&format!("  {:<9} ", one_line(&hit.kind)))?;
+        for (text, is_match) in pieces(hit) {
+            io.console
+                .out_foreign(&text.replace(['\n', '\t'], " "), if is_match { Style::Yellow } else { Style::Plain })?;
+        }
+        io.console.out("\n")?;
+    }
+    if item.matching > item.hits.len() {
+        io.console.out_line(&format!("  and {} more", item.matching - item.hits.len()), Style::Dim)?;
+    }
+    io.console.out_line(&format!("  hostler sessions show {}\n", one_line(id)), Style::Dim)?;
+    Ok(())
+}
+
+/// A snippet in pieces, and which of them are matches.
+fn pieces(hit: &Hit) -> Vec<(String, bool)> {
+    let units: Vec<u16> = hit.snippet.encode_utf16().collect();
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    let mut put = |until: usize, is_match: bool| {
+        let until = until.clamp(at, units.len());
+        let text = String::from_utf16_lossy(units.get(at..until).unwrap_or_default());
+        at = until;
+        if !text.is_empty() {
+            pieces.push((text, is_match));
+        }
+    };
+    for [from, until] in &hit.matches {
+        put(*from, false);
+        put(*until, true);
+    }
+    put(units.len(), false);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(snippet: &str, matches: &[[usize; 2]]) -> Vec<String> {
+        let hit = Hit { kind: "answer".to_owned(), snippet: snippet.to_owned(), matches: matches.to_vec() };
+        pieces(&hit).into_iter().map(|(text, is_match)| if is_match { format!("[{text}]") } else { text }).collect()
+    }
+
+    #[test]
+    fn a_snippet_is_cut_where_its_matches_are_whatever_a_host_says() {
+        assert_eq!(cut("a 😀 bé c", &[[5, 7]]), ["a 😀 ", "[bé]", " c"]);
+        assert_eq!(cut("abc", &[]), ["abc"]);
+        assert_eq!(cut("abc", &[[0, 3]]), ["[abc]"]);
+        assert_eq!(cut("abc", &[[2, 1], [9, 99]]), ["ab", "c"]);
+        assert!(cut("", &[[0, 1]]).is_empty());
+    }
+}

@@ -1,0 +1,274 @@
+//! What was said is found again: in sessions of this host, and in conversations that only an agent keeps.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::StateAction;
+use ahp_types::actions::{ChatTurnResumeAction, SessionTitleChangedAction};
+use common::{Listener, Options, Rig, SESSION, dispatch};
+use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnFailure, TurnOutcome};
+use hostler_engine::{EngineError, Extent, Found, SearchError, SearchWish, TextKind, default_chat_uri};
+use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
+use hostler_testkit::fake_driver::FakeAgent;
+use uuid::Uuid;
+
+const ELSEWHERE: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a3700";
+
+fn options() -> Options {
+    Options { search: true, ..Options::default() }
+}
+
+fn wish(query: &str) -> SearchWish {
+    SearchWish { query: query.to_owned(), limit: 20, wait: true, ..SearchWish::default() }
+}
+
+/// Everything that there is has been read, and this is found.
+async fn look(rig: &Rig, query: &str) -> Found {
+    rig.engine.search(wish(query)).await.unwrap()
+}
+
+/// The sessions in which something is found, and the turns.
+async fn found(rig: &Rig, query: &str) -> Vec<(String, Vec<String>)> {
+    let turn = |hit: &hostler_engine::Hit| hit.turn.as_ref().map_or("the title".to_owned(), |(_, turn)| turn.clone());
+    let sessions = look(rig, query).await.sessions;
+    sessions.iter().map(|session| (session.session.clone(), session.hits.iter().map(turn).collect())).collect()
+}
+
+async fn in_session(rig: &Rig, query: &str) -> Vec<String> {
+    let mut sessions = found(rig, query).await;
+    assert!(sessions.len() <= 1, "{sessions:?}");
+    let mut turns = sessions.pop().map(|(_, turns)| turns).unwrap_or_default();
+    turns.sort();
+    turns
+}
+
+/// A turn's end is heard a moment before its row is written.
+async fn until_found(rig: &Rig, query: &str, turns: &[&str]) {
+    while in_session(rig, query).await != turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn say(
+    rig: &mut Rig,
+    listener: &mut Listener,
+    agent: &mut Option<FakeAgent>,
+    turn: &str,
+    text: &str,
+    answer: &str,
+) {
+    rig.say(SESSION, turn, text).await;
+    if agent.is_none() {
+        let opened = rig.starts.next().await.succeed();
+        opened.emit(DriverEvent::ResumeToken(ResumeToken("tok".into()))).await;
+        *agent = Some(opened);
+    }
+    let agent = agent.as_mut().unwrap();
+    agent.prompt().await;
+    let part: u64 = turn.trim_start_matches('t').parse().unwrap();
+    agent.answer(part, answer, "").await;
+    listener.until("chat/turnComplete").await;
+}
+
+/// A host with a session of two turns: about apples, and about pears.
+async fn orchard(options: Options) -> (Rig, Listener, Option<FakeAgent>) {
+    let mut rig = Rig::start_with(options).await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    let mut agent = None;
+    say(&mut rig, &mut listener, &mut agent, "t1", "Where do apples grow?", "On trees.").await;
+    say(&mut rig, &mut listener, &mut agent, "t2", "And pears?", "On trees as well, my foo_bar.").await;
+    if rig.options.search {
+        until_found(&rig, "pears", &["t2"]).await;
+    }
+    (rig, listener, agent)
+}
+
+fn id() -> Uuid {
+    Uuid::try_parse(ELSEWHERE.strip_prefix("claude:/").unwrap()).unwrap()
+}
+
+async fn elsewhere(turns: u32) -> (Rig, Arc<FakeArchive>) {
+    let directory = std::env::temp_dir();
+    let archive = FakeArchive::new(&directory);
+    archive.put(id(), &directory, turns);
+    let rig = Rig::start_with(Options { archive: Some(Arc::clone(&archive)), ..options() }).await;
+    (rig, archive)
+}
+
+#[tokio::test]
+async fn what_was_said_here_is_found_as_soon_as_its_turn_is_over() {
+    let (rig, _listener, _agent) = orchard(options()).await;
+    assert_eq!(in_session(&rig, "grow").await, ["t1", "the title"]);
+    assert_eq!(in_session(&rig, "foo_bar").await, ["t2"]);
+    assert_eq!(in_session(&rig, "trees").await, ["t1", "t2"]);
+    assert!(in_session(&rig, "cherries").await.is_empty());
+    let hit = look(&rig, "from:agent foo_bar").await.sessions.remove(0);
+    assert_eq!(
+        (hit.hits[0].kind, hit.hits[0].turn.clone()),
+        (TextKind::Answer, Some((default_chat_uri(SESSION), "t2".to_owned())))
+    );
+    assert_eq!(hit.workspace.as_deref(), Some(rig.work.to_str().unwrap()));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_is_found_by_its_new_title_and_no_longer_by_its_old_one() {
+    let (rig, mut listener, _agent) = orchard(options()).await;
+    let title = SessionTitleChangedAction { title: "Plums".to_owned() };
+    let mut renamed = dispatch(SESSION, StateAction::SessionTitleChanged(title));
+    renamed.channel = SESSION.to_owned();
+    rig.engine.dispatch(renamed).await;
+    listener.until("session/titleChanged").await;
+    // The list is told a moment later; then the title is read.
+    until_found(&rig, "plums", &["the title"]).await;
+    assert_eq!(in_session(&rig, "workspace:/ grow").await, ["t1"], "the old title is forgotten");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_deleted_is_not_found() {
+    let (rig, _listener, _agent) = orchard(options()).await;
+    assert_eq!(found(&rig, "pears").await.len(), 1);
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    assert!(found(&rig, "pears").await.is_empty() && found(&rig, "apples").await.is_empty());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_said_before_the_index_was_there_is_read_at_the_start() {
+    // The first host keeps no index.
+    let (mut rig, listener, agent) = orchard(Options::default()).await;
+    let refused = rig.engine.search(wish("pears")).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Search(SearchError::Off)), "{refused}");
+    assert!(!rig.state.join("search.db").exists());
+    drop((listener, agent));
+    rig.options.search = true;
+    let rig = rig.restart().await;
+    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
+    assert_eq!(in_session(&rig, "trees").await, ["t1", "t2"]);
+    // And what was noted is there after the next start, whoever made it.
+    let rig = rig.restart().await;
+    let known = rig.engine.search(SearchWish { wait: false, ..wish("pears") }).await.unwrap();
+    assert_eq!(known.sessions.len(), 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_index_that_is_thrown_away_or_damaged_is_made_anew() {
+    let (rig, listener, agent) = orchard(options()).await;
+    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
+    drop((listener, agent));
+    rig.engine.shutdown().await;
+    std::fs::remove_file(rig.state.join("search.db")).unwrap();
+    let rig = rig.crash().await;
+    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
+    rig.engine.shutdown().await;
+    std::fs::write(rig.state.join("search.db"), "nothing".repeat(2_000)).unwrap();
+    let rig = rig.crash().await;
+    assert_eq!(in_session(&rig, "pears").await, ["t2"]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_place_where_no_index_can_be_is_said_to_who_searches_and_hurts_nobody_else() {
+    let mut rig = Rig::start().await;
+    rig.engine.shutdown().await;
+    std::fs::create_dir(rig.state.join("search.db")).unwrap();
+    rig.options.search = true;
+    let mut rig = rig.crash().await;
+    rig.create(SESSION);
+    let mut listener = rig.listen(SESSION).await;
+    let mut agent = None;
+    say(&mut rig, &mut listener, &mut agent, "t1", "hello", "you").await;
+    let refused = rig.engine.search(wish("hello")).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Search(SearchError::NoAccess)), "{refused}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_is_taken_up_again_is_found_by_what_it_says_in_the_end() {
+    let (rig, mut listener, mut agent) = orchard(options()).await;
+    rig.say(SESSION, "t3", "And cherries?").await;
+    agent.as_mut().unwrap().prompt().await;
+    let failure =
+        TurnFailure { category: ApiErrorCategory::Overloaded, message: "Overloaded.".to_owned(), status: Some(529) };
+    agent.as_ref().unwrap().end(TurnOutcome::Failed(failure)).await;
+    listener.until("chat/error").await;
+    until_found(&rig, "cherries", &["t3"]).await;
+    let resume = ChatTurnResumeAction { turn_id: "t3".to_owned() };
+    rig.engine.dispatch(dispatch(SESSION, StateAction::ChatTurnResume(resume))).await;
+    agent.as_mut().unwrap().prompt().await;
+    agent.as_ref().unwrap().answer(9, "In quinces.", "").await;
+    listener.until("chat/turnComplete").await;
+    until_found(&rig, "quinces", &["t3"]).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_only_its_agent_keeps_is_found_without_being_opened() {
+    let (rig, archive) = elsewhere(100).await;
+    let turn = |n: u128| Uuid::from_u128(n).to_string();
+    assert_eq!(found(&rig, "\"answer 77\"").await, [(ELSEWHERE.to_owned(), vec![turn(77)])]);
+    // It goes on elsewhere, and is found as it is then.
+    archive.change(id(), |conversation| {
+        conversation.found.modified += Duration::from_secs(1);
+        conversation.turns.push(FakeTurn::new(101, "And cherries?", "In gardens."));
+    });
+    assert_eq!(found(&rig, "cherries").await, [(ELSEWHERE.to_owned(), vec![turn(101)])]);
+    archive.remove(id());
+    assert!(found(&rig, "cherries").await.is_empty() && found(&rig, "\"answer 77\"").await.is_empty());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_is_taken_in_is_found_once_and_where_it_was() {
+    let (rig, archive) = elsewhere(10).await;
+    let before = found(&rig, "\"answer 7\"").await;
+    let mut viewer = Listener::new(ELSEWHERE);
+    rig.engine.subscribe_to(&default_chat_uri(ELSEWHERE), Extent::All, &viewer.subscriber, 7).await.unwrap();
+    viewer.snapshot().await;
+    assert_eq!(found(&rig, "\"answer 7\"").await, before);
+    rig.engine.dispose_session(ELSEWHERE).await.unwrap();
+    archive.remove(id());
+    assert!(found(&rig, "\"answer 7\"").await.is_empty());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_read_is_found_by_its_title_and_holds_up_nobody() {
+    let (rig, archive) = elsewhere(1).await;
+    let broken = Uuid::new_v4();
+    archive.put(broken, &std::env::temp_dir(), 3);
+    archive.change(broken, |conversation| {
+        conversation.found.title = "Quinces".to_owned();
+        conversation.broken = Some(hostler_driver::ArchiveError::Failed("it is torn".to_owned()));
+    });
+    assert_eq!(found(&rig, "quinces").await, [(format!("claude:/{broken}"), vec!["the title".to_owned()])]);
+    assert_eq!(found(&rig, "\"answer 1\"").await.len(), 1);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_search_says_how_much_is_still_to_come() {
+    let directory = std::env::temp_dir();
+    let archive = FakeArchive::new(&directory);
+    archive.put(id(), &directory, 3);
+    archive.allow(0);
+    let rig = Rig::start_with(Options { archive: Some(Arc::clone(&archive)), ..options() }).await;
+    let known = SearchWish { wait: false, ..wish("\"answer 2\"") };
+    loop {
+        let found = rig.engine.search(known.clone()).await.unwrap();
+        assert!(found.sessions.is_empty());
+        if found.pending == 1 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    archive.allow(usize::MAX);
+    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
+    rig.engine.shutdown().await;
+}

@@ -1,0 +1,21 @@
+import type { Action, ConfigState, JsonObject, RootState } from '../types/index.ts';
+
+export function reduceRoot(state: RootState, action: Action): RootState {
+  switch (action.type) {
+    case 'root/agentsChanged':
+      return { ...state, agents: action.agents };
+    case 'root/activeSessionsChanged':
+      return { ...state, activeSessions: action.activeSessions };
+    case 'root/terminalsChanged':
+      return { ...state, terminals: action.terminals };
+    case 'root/configChanged':
+      return state.config ? { ...state, config: configured(state.config, action) } : state;
+    default:
+      return state;
+  }
+}
+
+/** A configuration with other values: those that are named, or all. */
+export function configured(state: ConfigState, change: { config: JsonObject; replace?: boolean }): ConfigState {
+  return { ...state, values: change.replace ? change.config : { ...state.values, ...change.config } };
+}

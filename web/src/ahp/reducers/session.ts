@@ -1,0 +1,132 @@
+import type { Action, ChatSummary, SessionInputRequest, SessionState } from '../types/index.ts';
+import { Status } from '../types/index.ts';
+import { reduceCustomizations } from './customizations.ts';
+import { compact, flagged, put, removed, upsert } from './objects.ts';
+import { configured } from './root.ts';
+
+export function reduceSession(state: SessionState, action: Action): SessionState {
+  switch (action.type) {
+    case 'session/ready':
+      return { ...state, lifecycle: 'ready' };
+    case 'session/creationFailed':
+      return { ...state, lifecycle: 'failed', creationError: action.error };
+    case 'session/chatAdded': {
+      const { summary } = action;
+      return { ...state, chats: upsert(state.chats, summary, (chat) => chat.resource === summary.resource) };
+    }
+    case 'session/chatRemoved': {
+      const chats = removed(state.chats, (chat) => chat.resource === action.chat);
+      if (chats === state.chats) return state;
+      const next = { ...state, chats };
+      return state.defaultChat === action.chat ? put(next, 'defaultChat', undefined) : next;
+    }
+    case 'session/chatUpdated':
+      return chatUpdated(state, action.chat, action.changes);
+    case 'session/chatsReordered':
+      return chatsReordered(state, action.chats);
+    case 'session/defaultChatChanged':
+      return put(state, 'defaultChat', action.defaultChat);
+    case 'session/titleChanged':
+      return { ...state, title: action.title };
+    case 'session/serverToolsChanged':
+      return { ...state, serverTools: action.tools };
+    case 'session/activeClientSet': {
+      const client = action.activeClient;
+      const fits = (other: { clientId: string }) => other.clientId === client.clientId;
+      return { ...state, activeClients: upsert(state.activeClients, client, fits) };
+    }
+    case 'session/activeClientRemoved': {
+      const activeClients = removed(state.activeClients, (client) => client.clientId === action.clientId);
+      return activeClients === state.activeClients ? state : { ...state, activeClients };
+    }
+    case 'session/workingDirectorySet':
+      return directorySet(state, action.directory);
+    case 'session/workingDirectoryRemoved':
+      return directoryRemoved(state, action.directory);
+    case 'session/workingDirectoryReplaced':
+      return directoryReplaced(state, action.directory, action.replacement);
+    case 'session/inputNeededSet': {
+      const { request } = action;
+      const inputNeeded = upsert(state.inputNeeded, request, (other) => other.id === request.id);
+      return { ...state, inputNeeded, status: waiting(state.status, inputNeeded) };
+    }
+    case 'session/inputNeededRemoved':
+      return inputNeededRemoved(state, action.id);
+    case 'session/isReadChanged':
+      return { ...state, status: flagged(state.status, Status.isRead, action.isRead) };
+    case 'session/isArchivedChanged':
+      return { ...state, status: flagged(state.status, Status.isArchived, action.isArchived) };
+    case 'session/activityChanged':
+      return put(state, 'activity', action.activity);
+    case 'session/changesetsChanged':
+      return put(state, 'changesets', action.changesets);
+    case 'session/configChanged':
+      return state.config ? { ...state, config: configured(state.config, action) } : state;
+    case 'session/metaChanged':
+      return put(state, '_meta', action._meta);
+    default:
+      return reduceCustomizations(state, action);
+  }
+}
+
+function chatUpdated(state: SessionState, chat: string, changes: Partial<ChatSummary>): SessionState {
+  const at = state.chats.findIndex((line) => line.resource === chat);
+  const line = state.chats[at];
+  if (!line) return state;
+  const { resource: _never, ...news } = compact<Partial<ChatSummary>>(changes);
+  return { ...state, chats: state.chats.with(at, { ...line, ...news }) };
+}
+
+/** Only a full permutation is an order. */
+function chatsReordered(state: SessionState, order: readonly string[]): SessionState {
+  const { chats } = state;
+  if (order.length !== chats.length || new Set(order).size !== chats.length) return state;
+  const lines = new Map(chats.map((line) => [line.resource, line]));
+  const reordered = order.flatMap((resource) => lines.get(resource) ?? []);
+  const same = reordered.every((line, at) => line === chats[at]);
+  return reordered.length !== chats.length || same ? state : { ...state, chats: reordered };
+}
+
+/** States with working directories: sessions and chats. */
+interface Directories {
+  readonly workingDirectories?: readonly string[];
+}
+
+export function directorySet<S extends Directories>(state: S, directory: string): S {
+  const list = state.workingDirectories ?? [];
+  return list.includes(directory) ? state : { ...state, workingDirectories: [...list, directory] };
+}
+
+export function directoryRemoved<S extends Directories>(state: S, directory: string): S {
+  const list = state.workingDirectories ?? [];
+  const workingDirectories = removed(list, (other) => other === directory);
+  return workingDirectories === list ? state : { ...state, workingDirectories };
+}
+
+/** The replacement takes the place, and is there once. */
+function directoryReplaced(state: SessionState, directory: string, replacement: string): SessionState {
+  const list = state.workingDirectories ?? [];
+  const at = list.indexOf(directory);
+  if (at < 0) return state;
+  const before = list.slice(0, at);
+  const after = list.slice(at + 1);
+  const workingDirectories = before.includes(replacement)
+    ? [...before, ...after]
+    : [...before, replacement, ...after.filter((other) => other !== replacement)];
+  return { ...state, workingDirectories };
+}
+
+function inputNeededRemoved(state: SessionState, id: string): SessionState {
+  const list = state.inputNeeded ?? [];
+  const left = removed(list, (request) => request.id === id);
+  if (left === list) return state;
+  const next = { ...state, status: waiting(state.status, left) };
+  return put(next, 'inputNeeded', left.length > 0 ? left : undefined);
+}
+
+/** A call that some client carries out is work, not a question; everything else waits for a person. */
+function waiting(status: number, requests: readonly SessionInputRequest[]): number {
+  return requests.some((request) => request.kind !== 'toolClientExecution')
+    ? (status & ~Status.activity) | Status.inputNeeded
+    : status & ~(Status.inputNeeded & ~Status.inProgress);
+}

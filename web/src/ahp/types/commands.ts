@@ -1,0 +1,184 @@
+/** Requests, notifications, and what they carry. Every request names a channel. */
+
+import type { Action, Envelope } from './actions.ts';
+import type { AnnotationsState } from './annotations.ts';
+import type { Attachment, ChatState } from './chat.ts';
+import type { ConfigSchema, JsonObject, Meta, ProtectedResource, Uri } from './common.ts';
+import type { ResourceWatchState } from './resource.ts';
+import type { RootState } from './root.ts';
+import type { ActiveClient, SessionState, SessionSummary } from './session.ts';
+import type { TerminalClaim, TerminalState } from './terminal.ts';
+
+/** The kinds of channels that this client reduces, each with its state. */
+export interface States {
+  readonly root: RootState;
+  readonly session: SessionState;
+  readonly chat: ChatState;
+  readonly terminal: TerminalState;
+  readonly annotations: AnnotationsState;
+  readonly resourceWatch: ResourceWatchState;
+}
+
+export type Kind = keyof States;
+export type AnyState = States[Kind];
+
+/** A state as it was behind a number. The channel says of which kind it is. */
+export interface Snapshot {
+  readonly resource: Uri;
+  readonly state: AnyState;
+  readonly fromSeq: number;
+}
+
+export interface Implementation {
+  readonly name: string;
+  readonly version?: string;
+  readonly title?: string;
+}
+
+export interface InitializeResult {
+  readonly protocolVersion: string;
+  readonly serverSeq: number;
+  readonly snapshots: readonly Snapshot[];
+  readonly serverInfo?: Implementation;
+  readonly defaultDirectory?: Uri;
+  readonly completionTriggerCharacters?: readonly string[];
+  readonly terminalCommandPrefix?: string;
+  readonly _meta?: Meta;
+}
+
+export type ReconnectResult =
+  | { readonly type: 'replay'; readonly actions: readonly Envelope[]; readonly missing: readonly Uri[] }
+  | { readonly type: 'snapshot'; readonly snapshots: readonly Snapshot[] };
+
+type Encoding = 'base64' | 'utf-8';
+
+/** What would become of attachments, by `hostler/planAttachments`. */
+export interface AttachmentPlan {
+  readonly ok: boolean;
+  readonly reason?: string;
+  readonly files: readonly JsonObject[];
+}
+
+/** Method → parameters beside the channel, and result. */
+export interface Commands {
+  initialize: [
+    {
+      protocolVersions: readonly string[];
+      clientId: string;
+      clientInfo?: Implementation;
+      initialSubscriptions?: readonly Uri[];
+    },
+    InitializeResult,
+  ];
+  reconnect: [{ clientId: string; lastSeenServerSeq: number; subscriptions: readonly Uri[] }, ReconnectResult];
+  ping: [unknown, null];
+  subscribe: [
+    { view?: { readonly turns?: number }; delivery?: { readonly maxLatencyMs?: number } },
+    { readonly snapshot?: Snapshot },
+  ];
+  listSessions: [
+    { limit?: number; cursor?: string },
+    { readonly items: readonly SessionSummary[]; readonly nextCursor?: string },
+  ];
+  createSession: [
+    {
+      provider?: string;
+      workingDirectories?: readonly Uri[];
+      config?: JsonObject;
+      activeClient?: ActiveClient;
+      progressToken?: string;
+    },
+    null,
+  ];
+  disposeSession: [unknown, null];
+  fetchTurns: [{ cursor?: string }, unknown];
+  completions: [
+    { kind: 'userMessage'; text: string; offset: number },
+    {
+      readonly items: readonly {
+        readonly insertText: string;
+        readonly rangeStart?: number;
+        readonly rangeEnd?: number;
+        readonly attachment: Attachment;
+      }[];
+    },
+  ];
+  resolveSessionConfig: [
+    { provider?: string; workingDirectory?: Uri; config?: JsonObject },
+    { readonly schema: ConfigSchema; readonly values: JsonObject },
+  ];
+  sessionConfigCompletions: [
+    { provider?: string; workingDirectory?: Uri; config?: JsonObject; property: string; query?: string },
+    { readonly items: readonly { readonly value: string; readonly label: string; readonly description?: string }[] },
+  ];
+  authenticate: [{ resource: string; token: string; scopes?: readonly string[]; expiresIn?: number }, unknown];
+  createTerminal: [{ claim: TerminalClaim; name?: string; cwd?: Uri; cols?: number; rows?: number }, null];
+  disposeTerminal: [unknown, null];
+  resourceRead: [
+    { uri: Uri; encoding?: Encoding },
+    { readonly data: string; readonly encoding: Encoding; readonly contentType?: string },
+  ];
+  resourceList: [
+    { uri: Uri },
+    { readonly entries: readonly { readonly name: string; readonly type: 'file' | 'directory' }[] },
+  ];
+  resourceResolve: [
+    { uri: Uri; followSymlinks?: boolean },
+    {
+      readonly uri: Uri;
+      readonly type: string;
+      readonly size?: number;
+      readonly mtime?: string;
+      readonly contentType?: string;
+      readonly etag?: string;
+    },
+  ];
+  createResourceWatch: [{ uri: Uri; recursive?: boolean }, { readonly channel: Uri }];
+  'hostler/planAttachments': [{ attachments: readonly Attachment[] }, AttachmentPlan];
+  'hostler/backgroundOutput': [{ id: string }, { readonly output: string; readonly truncated: boolean }];
+  'hostler/stopBackgroundWork': [{ id: string }, null];
+  'hostler/dropImages': [{ which: 'last' | 'all' }, { readonly dropped: number }];
+}
+
+export type Method = keyof Commands;
+export type Params<M extends Method> = { channel: Uri } & Commands[M][0];
+export type Result<M extends Method> = Commands[M][1];
+
+/** What the host says without being asked, beside `action`. None of it is repeated to a client that was away. */
+export interface Notifications {
+  action: Envelope;
+  'root/sessionAdded': { readonly summary: SessionSummary };
+  'root/sessionRemoved': { readonly session: Uri };
+  'root/sessionSummaryChanged': { readonly session: Uri; readonly changes: Partial<SessionSummary> };
+  'root/progress': {
+    readonly progressToken: string;
+    readonly progress: number;
+    readonly total?: number;
+    readonly message?: string;
+  };
+  'auth/required': { readonly resource: ProtectedResource; readonly reason?: string };
+}
+
+/** What a client says without wanting an answer. */
+export interface Announcements {
+  dispatchAction: { channel: Uri; clientSeq: number; action: Action };
+  unsubscribe: { channel: Uri };
+}
+
+/** The protocol's own codes of errors, beside those of JSON-RPC. */
+export const Code = {
+  parseError: -32700,
+  invalidRequest: -32600,
+  unknownMethod: -32601,
+  invalidParams: -32602,
+  internal: -32603,
+  sessionNotFound: -32001,
+  providerNotFound: -32002,
+  sessionExists: -32003,
+  unsupportedVersion: -32005,
+  authRequired: -32007,
+  notFound: -32008,
+  permissionDenied: -32009,
+  alreadyExists: -32010,
+  conflict: -32011,
+} as const;

@@ -1,0 +1,137 @@
+/** What all parts of the protocol share. Names and shapes are those of AHP 1.0 on the wire. */
+
+/** A URI as text. Channels are compared as strings, never parsed. */
+export type Uri = string;
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+
+export interface JsonObject {
+  readonly [key: string]: Json | undefined;
+}
+
+/** Free data that hosts and clients may add, and pass on as it is. */
+export type Meta = JsonObject;
+
+export type StringOrMarkdown = string | { readonly markdown: string };
+
+export interface ErrorInfo {
+  readonly errorType: string;
+  readonly message: string;
+  readonly stack?: string;
+  readonly _meta?: Meta;
+}
+
+/** Contents that are read by `resourceRead` instead of being carried along. */
+export interface ContentRef {
+  readonly uri: Uri;
+  readonly sizeHint?: number;
+  readonly contentType?: string;
+  readonly nonce?: string;
+}
+
+export interface TextPosition {
+  readonly line: number;
+  readonly character: number;
+}
+
+export interface TextRange {
+  readonly start: TextPosition;
+  readonly end: TextPosition;
+}
+
+export interface FileEditSide {
+  readonly uri: Uri;
+  readonly content: ContentRef;
+}
+
+/** A file before and after. Without `before` it is new, without `after` it is gone. */
+export interface FileEdit {
+  readonly before?: FileEditSide;
+  readonly after?: FileEditSide;
+  readonly diff?: { readonly added?: number; readonly removed?: number };
+}
+
+export interface ChangesSummary {
+  readonly additions?: number;
+  readonly deletions?: number;
+  readonly files?: number;
+}
+
+/** A set of changed files that has a channel of its own; this client only shows that there is one. */
+export interface Changeset {
+  readonly label: string;
+  readonly uriTemplate: string;
+  readonly description?: string;
+  readonly changeKind: string;
+  readonly capabilities?: { readonly review?: JsonObject };
+}
+
+/** Something that one signs in to. The keys are those of RFC 9728. */
+export interface ProtectedResource {
+  readonly resource: string;
+  readonly resource_name?: string;
+  readonly authorization_servers?: readonly string[];
+  readonly scopes_supported?: readonly string[];
+  readonly resource_documentation?: string;
+  readonly required?: boolean;
+}
+
+export interface ConfigProperty {
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly default?: Json;
+  readonly enum?: readonly Json[];
+  readonly enumLabels?: readonly string[];
+  readonly enumDescriptions?: readonly string[];
+  readonly readOnly?: boolean;
+  readonly items?: ConfigProperty;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly properties?: Readonly<Record<string, ConfigProperty>>;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: ConfigProperty;
+  /** Of a session's properties: the values are found by `sessionConfigCompletions`. */
+  readonly enumDynamic?: boolean;
+  /** Of a session's properties: it may be changed after the session was created. */
+  readonly sessionMutable?: boolean;
+}
+
+export interface ConfigSchema {
+  readonly type: string;
+  readonly properties: Readonly<Record<string, ConfigProperty>>;
+  readonly required?: readonly string[];
+}
+
+export interface ConfigState {
+  readonly schema: ConfigSchema;
+  readonly values: JsonObject;
+}
+
+/**
+ * A status is one activity (bits 0 to 4) and flags above it. Bits that this client does not know are kept.
+ * `inputNeeded` includes `inProgress`.
+ */
+export const Status = {
+  idle: 1,
+  error: 2,
+  inProgress: 8,
+  inputNeeded: 24,
+  activity: 31,
+  isRead: 32,
+  isArchived: 64,
+} as const;
+
+/** The activity of a status; what a newer host adds is shown as the nearest thing that is known. */
+export function activityOf(status: number): 'idle' | 'error' | 'inProgress' | 'inputNeeded' {
+  const activity = status & Status.activity;
+  if ((activity & Status.inputNeeded) === Status.inputNeeded) return 'inputNeeded';
+  if (activity & Status.inProgress) return 'inProgress';
+  if (activity & Status.error) return 'error';
+  return 'idle';
+}
+
+/** Whether all bits of a flag are set. */
+export function has(status: number, flag: number): boolean {
+  return (status & flag) === flag;
+}

@@ -1,0 +1,130 @@
+/** A tool call and the states that it goes through. */
+
+import type { Message } from './chat.ts';
+import type { ContentRef, FileEdit, Json, JsonObject, Meta, StringOrMarkdown, Uri } from './common.ts';
+import type { McpAuthRequirement } from './customization.ts';
+
+export type Contributor =
+  | { readonly kind: 'client'; readonly clientId: string }
+  | { readonly kind: 'mcp'; readonly customizationId: string };
+
+/** The raw arguments, usually JSON as text; large ones are elsewhere. */
+export type ToolInput = string | ContentRef;
+
+export type ConfirmationReason = 'not-needed' | 'user-action' | 'setting';
+export type CancellationReason = 'denied' | 'skipped' | 'result-denied';
+
+export interface ConfirmationOption {
+  readonly id: string;
+  readonly label: string;
+  readonly kind: 'approve' | 'deny';
+  readonly group?: number;
+}
+
+export interface RiskAssessment {
+  readonly status: 'loading' | 'complete';
+  readonly kind: 'judge';
+  readonly reason?: StringOrMarkdown;
+  readonly safety?: number;
+}
+
+interface Base {
+  readonly toolCallId: string;
+  readonly toolName: string;
+  readonly displayName: string;
+  readonly intention?: string;
+  readonly contributor?: Contributor;
+  readonly _meta?: Meta;
+}
+
+interface Ready extends Base {
+  readonly invocationMessage: StringOrMarkdown;
+  readonly toolInput?: ToolInput;
+}
+
+interface Confirmed extends Ready {
+  readonly confirmed: ConfirmationReason;
+  readonly selectedOption?: ConfirmationOption;
+}
+
+export interface ToolCallStreaming extends Base {
+  readonly status: 'streaming';
+  readonly partialInput?: string;
+  readonly invocationMessage?: StringOrMarkdown;
+}
+
+/** It waits for a person. */
+export interface ToolCallPending extends Ready {
+  readonly status: 'pending-confirmation';
+  readonly confirmationTitle?: StringOrMarkdown;
+  readonly riskAssessment?: RiskAssessment;
+  readonly edits?: { readonly items: readonly FileEdit[] };
+  readonly editable?: boolean;
+  readonly options?: readonly ConfirmationOption[];
+}
+
+export interface ToolCallRunning extends Confirmed {
+  readonly status: 'running';
+  readonly content?: readonly ToolResultContent[];
+}
+
+export interface ToolCallAuthRequired extends Confirmed {
+  readonly status: 'auth-required';
+  readonly auth: McpAuthRequirement;
+  readonly content?: readonly ToolResultContent[];
+}
+
+interface Result {
+  readonly success: boolean;
+  readonly pastTenseMessage: StringOrMarkdown;
+  readonly content?: readonly ToolResultContent[];
+  readonly structuredContent?: JsonObject;
+  readonly error?: Json;
+}
+
+export interface ToolCallPendingResult extends Confirmed, Result {
+  readonly status: 'pending-result-confirmation';
+}
+
+export interface ToolCallCompleted extends Confirmed, Result {
+  readonly status: 'completed';
+}
+
+export interface ToolCallCancelled extends Ready {
+  readonly status: 'cancelled';
+  readonly reason: CancellationReason;
+  readonly reasonMessage?: StringOrMarkdown;
+  readonly userSuggestion?: Message;
+  readonly selectedOption?: ConfirmationOption;
+}
+
+export type ToolCall =
+  | ToolCallStreaming
+  | ToolCallPending
+  | ToolCallRunning
+  | ToolCallAuthRequired
+  | ToolCallPendingResult
+  | ToolCallCompleted
+  | ToolCallCancelled;
+
+export type ToolCallResult = Result;
+
+export type ToolResultContent =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'embeddedResource'; readonly data: string; readonly contentType: string }
+  | ({ readonly type: 'resource' } & ContentRef)
+  | ({ readonly type: 'fileEdit' } & FileEdit)
+  | {
+      readonly type: 'terminal';
+      readonly resource: Uri;
+      readonly title: string;
+      readonly isPty?: boolean;
+      readonly result?: { readonly exitCode?: number; readonly preview?: string; readonly truncated?: boolean };
+    }
+  | {
+      readonly type: 'subagent';
+      readonly resource: Uri;
+      readonly title: string;
+      readonly agentName?: string;
+      readonly description?: string;
+    };

@@ -1,0 +1,84 @@
+/** The fixtures by which the host's own state engine is checked. See crates/hostler-engine/tests/data/ahp/README.md. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { reducers } from '../src/ahp/reducers/index.ts';
+import type { Action, AnyState, Kind } from '../src/ahp/types/index.ts';
+
+interface Fixture {
+  description: string;
+  reducer: string;
+  initial: AnyState;
+  actions: Action[];
+  expected: unknown;
+}
+
+const data = join(import.meta.dirname, '../../crates/hostler-engine/tests/data/ahp');
+const sets = ['upstream-unchanged', 'ported', 'ours'];
+
+/** Kinds of channels that the host does not offer and this client does not know. */
+const strangers = new Set(['changeset', 'canvas', 'automation', 'automationRun']);
+
+function fixtures(): [string, Fixture][] {
+  return sets.flatMap((set) => {
+    const directory = join(data, set, 'reducers');
+    return readdirSync(directory).map((file): [string, Fixture] => [
+      `${set}/${file}`,
+      JSON.parse(readFileSync(join(directory, file), 'utf8')),
+    ]);
+  });
+}
+
+/** JSON as it is compared: without nulls. Numbers are floats here anyway. */
+function canonical(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(canonical);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).filter(([, member]) => member !== null);
+  return Object.fromEntries(entries.map(([key, member]) => [key, canonical(member)]));
+}
+
+function frozen<T>(value: T): T {
+  if (typeof value === 'object' && value !== null) {
+    Object.values(value).forEach(frozen);
+    Object.freeze(value);
+  }
+  return value;
+}
+
+const known = fixtures().filter(([, fixture]) => !strangers.has(fixture.reducer));
+
+describe('every reduction ends as the protocol says', () => {
+  test.each(known)('%s', (_name, fixture) => {
+    // Whoever changed a state in place would throw.
+    const reduce = reducers[fixture.reducer as Kind] as (state: AnyState, action: Action) => AnyState;
+    const end = fixture.actions.reduce(
+      (state, action) => frozen(reduce(state, frozen(action))),
+      frozen(fixture.initial),
+    );
+    // `toStrictEqual` tells an absent property from one that is undefined.
+    expect(canonical(end)).toStrictEqual(canonical(fixture.expected));
+  });
+});
+
+test('a state that an action does not move is returned as it is', () => {
+  const moved = known.filter(([, fixture]) => {
+    const unmoved = JSON.stringify(canonical(fixture.initial)) === JSON.stringify(canonical(fixture.expected));
+    const reduce = reducers[fixture.reducer as Kind] as (state: AnyState, action: Action) => AnyState;
+    return (
+      unmoved &&
+      fixture.actions.length === 1 &&
+      fixture.actions.some((action) => reduce(fixture.initial, action) !== fixture.initial)
+    );
+  });
+  // Setting something to what it is already makes a new state that looks the same; that is no harm.
+  expect(moved.filter(([name]) => /unknown|no-?op|wrong|without-activeturn/i.test(name)).map(([name]) => name)).toEqual(
+    [],
+  );
+});
+
+test('every kind of channel is either reduced or known to be a stranger', () => {
+  const kinds = new Set(fixtures().map(([, fixture]) => fixture.reducer));
+  expect([...kinds].filter((kind) => !(kind in reducers)).sort()).toEqual([...strangers].sort());
+  expect(known.length).toBeGreaterThan(270);
+});

@@ -1,0 +1,63 @@
+/** Everything that can go wrong, each with a sentence for people. */
+
+import type { Action, Uri } from './types/index.ts';
+
+/** The host answered a request with an error. */
+export class RpcError extends Error {
+  override readonly name = 'RpcError';
+  readonly code: number;
+  readonly data: unknown;
+
+  constructor(code: number, message: string, data?: unknown) {
+    super(message);
+    this.code = code;
+    this.data = data;
+  }
+}
+
+/** The host did not answer in time. Whether it did what it was asked is not known. */
+export class TimeoutError extends Error {
+  override readonly name = 'TimeoutError';
+
+  constructor(method: string, milliseconds: number) {
+    super(`The host did not answer ${method} within ${milliseconds / 1000} seconds.`);
+  }
+}
+
+/** The connection ended before there was an answer, or there is none. */
+export class DisconnectedError extends Error {
+  override readonly name = 'DisconnectedError';
+}
+
+/** The host did not take a wish, and nothing has changed. */
+export class RejectedError extends Error {
+  override readonly name = 'RejectedError';
+  readonly channel: Uri;
+  readonly action: Action;
+
+  constructor(channel: Uri, action: Action, reason: string) {
+    super(reason);
+    this.channel = channel;
+    this.action = action;
+  }
+}
+
+/** A wish was sent to a host that no longer knows this client: it may have been taken, so it is not sent again. */
+export class LostError extends Error {
+  override readonly name = 'LostError';
+
+  constructor() {
+    super('The host no longer knows this client, and whether it took this is not known; look before trying again.');
+  }
+}
+
+/** The channel is not there, or not any more. */
+export class GoneError extends Error {
+  override readonly name = 'GoneError';
+  readonly channel: Uri;
+
+  constructor(channel: Uri, reason: string) {
+    super(reason);
+    this.channel = channel;
+  }
+}

@@ -1,0 +1,40 @@
+/** WebSockets in memory. Frames wait on the way until a test delivers them, and are lost when it cuts the cable. */
+
+import type { Socket } from '../../src/ahp/environment.ts';
+
+export class Cable implements Socket {
+  onopen: ((event: never) => void) | null = null;
+  onmessage: ((event: { data: unknown }) => void) | null = null;
+  onclose: ((event: { code: number; reason: string }) => void) | null = null;
+  onerror: ((event: never) => void) | null = null;
+  /** On their way to the host. */
+  readonly up: string[] = [];
+  /** On their way to the client. */
+  readonly down: string[] = [];
+  closed = false;
+
+  send(text: string): void {
+    if (!this.closed) this.up.push(text);
+  }
+
+  close(): void {
+    this.cut();
+  }
+
+  /** Everything on the way is lost; both ends notice. */
+  cut(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.up.length = 0;
+    this.down.length = 0;
+    this.onclose?.({ code: 1006, reason: '' });
+  }
+
+  /** The client gets the next frame. */
+  deliver(): boolean {
+    const frame = this.closed ? undefined : this.down.shift();
+    if (frame === undefined) return false;
+    this.onmessage?.({ data: frame });
+    return true;
+  }
+}

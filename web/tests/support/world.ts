@@ -1,4 +1,4 @@
-/** A world in which nothing happens by itself: time passes, pictures are drawn and people wake up when a test says so. */
+/** A world in which nothing happens by itself: time passes and people wake up when a test says so. */
 
 import type { Environment, Socket } from '../../src/ahp/environment.ts';
 
@@ -10,6 +10,8 @@ interface Timer {
 export class World implements Environment {
   online = true;
   luck = 0.5;
+  /** Whether pictures are drawn by themselves. */
+  draws = true;
   #now = 1_000_000;
   readonly #timers = new Set<Timer>();
   readonly #frames = new Set<() => void>();
@@ -40,6 +42,7 @@ export class World implements Environment {
 
   frame(run: () => void): () => void {
     this.#frames.add(run);
+    if (this.draws) setImmediate(() => this.draw());
     return () => this.#frames.delete(run);
   }
 

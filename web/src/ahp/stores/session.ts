@@ -1,0 +1,49 @@
+/** One session, held open. */
+
+import type { View } from '../channel.ts';
+import type { Client, Held } from '../client.ts';
+import type { Readable } from '../observable.ts';
+import type { Action, Envelope, JsonObject, SessionState, Uri } from '../types/index.ts';
+
+export class Session {
+  readonly uri: Uri;
+  readonly view: Readable<View<SessionState>>;
+  readonly #client: Client;
+  readonly #held: Held<'session'>;
+
+  constructor(client: Client, uri: Uri) {
+    this.#client = client;
+    this.#held = client.open('session', uri);
+    this.uri = uri;
+    this.view = this.#held.view;
+  }
+
+  close(): void {
+    this.#held.close();
+  }
+
+  dispatch(action: Action): Promise<Envelope> {
+    return this.#held.dispatch(action);
+  }
+
+  rename(title: string): Promise<Envelope> {
+    return this.dispatch({ type: 'session/titleChanged', title });
+  }
+
+  setRead(isRead: boolean): Promise<Envelope> {
+    return this.dispatch({ type: 'session/isReadChanged', isRead });
+  }
+
+  setArchived(isArchived: boolean): Promise<Envelope> {
+    return this.dispatch({ type: 'session/isArchivedChanged', isArchived });
+  }
+
+  configure(config: JsonObject): Promise<Envelope> {
+    return this.dispatch({ type: 'session/configChanged', config });
+  }
+
+  /** Deletes the session for everybody. */
+  async dispose(): Promise<void> {
+    await this.#client.request('disposeSession', { channel: this.uri });
+  }
+}

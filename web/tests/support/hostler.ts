@@ -1,0 +1,81 @@
+/** The real host on the scripted model with the real agent, in directories of its own. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { pathToFileURL } from 'node:url';
+
+/** The binary that `cargo xtask web --check` has built, or any other one. */
+export const BINARY = process.env.HOSTLER_BIN;
+
+const TOKEN = 'known-to-the-tests-alone';
+
+export class Hostler {
+  readonly #root = mkdtempSync(join(tmpdir(), 'hostler-web-'));
+  #process: ChildProcess | undefined;
+  #port = 0;
+  #log = '';
+
+  constructor() {
+    for (const name of ['home', 'work', 'run', 'claude']) mkdirSync(join(this.#root, name));
+    writeFileSync(join(this.#root, 'token'), TOKEN, { mode: 0o600 });
+  }
+
+  get url(): string {
+    return `ws://127.0.0.1:${this.#port}/?tkn=${TOKEN}`;
+  }
+
+  get work(): string {
+    return pathToFileURL(join(this.#root, 'work')).href;
+  }
+
+  /** Starts it; after a stop, on the port that it had. */
+  async start(binary: string): Promise<void> {
+    const listen = ['--listen', `127.0.0.1:${this.#port}`, '--token-file', join(this.#root, 'token')];
+    const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache');
+    const path = (name: string) => join(this.#root, name);
+    const { PATH = '' } = process.env;
+    const host = spawn(binary, ['serve', ...listen, '--upstream', 'scripted', '--exit-on-stdin-eof'], {
+      cwd: path('work'),
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: {
+        PATH,
+        HOME: path('home'),
+        TMPDIR: path('run'),
+        XDG_CACHE_HOME: cache,
+        XDG_STATE_HOME: path('state'),
+        XDG_CONFIG_HOME: path('config'),
+        XDG_RUNTIME_DIR: path('run'),
+        CLAUDE_CONFIG_DIR: path('claude'),
+        // Scripts for the model begin like commands for the shell.
+        HOSTLER_NO_COMMANDS: 'true',
+        IS_SANDBOX: '1',
+      },
+    });
+    this.#process = host;
+    host.stderr?.on('data', (data) => {
+      this.#log += data;
+    });
+    for await (const line of createInterface({ input: host.stdout as NodeJS.ReadableStream })) {
+      if (!line.startsWith('READY:')) continue;
+      this.#port = Number(line.slice('READY:'.length));
+      return;
+    }
+    throw new Error(`The host did not start: ${this.#log}`);
+  }
+
+  async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {
+    const host = this.#process;
+    if (!host || host.exitCode !== null || host.signalCode !== null) return;
+    const ended = once(host, 'exit');
+    host.kill(signal);
+    await ended;
+  }
+
+  remove(): void {
+    rmSync(this.#root, { recursive: true, force: true, maxRetries: 10 });
+  }
+}

@@ -18,4 +18,5 @@ mod steps;
 pub mod test;
 mod tools;
 pub mod vscode;
+pub mod web;
 pub mod workspace;

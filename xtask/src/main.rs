@@ -1,4 +1,4 @@
-//! `cargo xtask demo|setup|test|fuzz|soak|smoke|vscode|chaos|bench`.
+//! `cargo xtask demo|setup|test|fuzz|soak|smoke|vscode|web|chaos|bench`.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stderr, reason = "a program that people run in a terminal")]
@@ -36,6 +36,8 @@ enum Command {
     Smoke(xtask::smoke::Options),
     /// Opens VS Code's workbench on a host of its own, drives it like a person, and keeps screenshots.
     Vscode(xtask::vscode::Options),
+    /// Builds the web page into `web/dist`, or checks it.
+    Web(xtask::web::Options),
     /// Breaks the host, its agents, its disk and its connections at random moments, and checks what was promised.
     Chaos(xtask::chaos::Options),
     /// Runs a benchmark in the release profile and prints it beside its floor; without a name, lists them.
@@ -57,6 +59,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Fuzz(options) => xtask::fuzz::run(&options),
         Command::Smoke(options) => xtask::smoke::run(&options),
         Command::Vscode(options) => xtask::vscode::run(&options),
+        Command::Web(options) => xtask::web::run(&options),
         Command::Soak(options) => xtask::soak::run(&options),
         Command::Chaos(options) => xtask::chaos::run(&options),
         Command::Bench(options) => xtask::bench::run(&options),

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Client, ClientOptions } from '../src/ahp/client.ts';
 import { DisconnectedError, GoneError, RejectedError, RpcError, TimeoutError } from '../src/ahp/errors.ts';
 import type { LinkState } from '../src/ahp/link.ts';
+import type { Action } from '../src/ahp/types/index.ts';
 import { type Connection, clientOf, Server, until } from './support/server.ts';
 import { settled, type World } from './support/world.ts';
 
@@ -111,6 +112,8 @@ describe('frames', () => {
     ['no JSON', 'hello'],
     ['no object', '[]'],
     ['binary', Buffer.from('{}')],
+    ['an envelope without a number', '{"jsonrpc":"2.0","method":"action","params":{"channel":"p:/1"}}'],
+    ['an action without anything', '{"jsonrpc":"2.0","method":"action"}'],
   ])('a frame that is %s ends the connection, and the next one goes on', async (_what, frame) => {
     const connection = await met();
     connection.raw(frame);
@@ -369,4 +372,19 @@ test('an unknown channel says so, and can be asked for again', async () => {
   client.open('session', URI);
   await connection.show(SESSION, 5);
   await until(session.view, ({ status }) => status === 'live');
+});
+
+test('an action that cannot be followed makes the client ask for the state anew', async () => {
+  const connection = await met();
+  const session = client.open('session', URI);
+  const chats = [{ resource: 'ahp-chat:/c', title: 'c', status: 1, modifiedAt: '2026' }];
+  await connection.show({ ...SESSION, chats }, 5);
+  await until(session.view, ({ status }) => status === 'live');
+  const action = { type: 'session/chatAdded' } as unknown as Action;
+  connection.act(URI, 6, action);
+  connection.act(URI, 7, { type: 'session/titleChanged', title: 'not for an old state' });
+  await connection.show({ ...SESSION, title: 'whole again' }, 7);
+  await until(session.view, ({ state }) => state?.title === 'whole again');
+  connection.act(URI, 8, { type: 'session/titleChanged', title: 'goes on' });
+  await until(session.view, ({ state }) => state?.title === 'goes on');
 });

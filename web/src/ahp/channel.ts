@@ -41,6 +41,8 @@ export class Channel<K extends Kind = Kind> {
   holders = 0;
   /** Ends the time in which a channel is kept that nobody holds. */
   stopLinger: (() => void) | undefined;
+  /** Whether the state is as old as the last number that the client has seen: then a replay can go on from it. */
+  follows = false;
   /** The connection on which a subscription is asked for, until it is answered. */
   asking: Rpc | undefined;
   #status: View<unknown>['status'] = 'loading';
@@ -68,6 +70,7 @@ export class Channel<K extends Kind = Kind> {
   reset(state: AnyState, fromSeq: number): void {
     // The channel was subscribed to as this kind; the host knows what it is.
     this.model.reset(state as States[K], fromSeq);
+    this.follows = true;
     this.#become('live');
   }
 
@@ -76,9 +79,15 @@ export class Channel<K extends Kind = Kind> {
     this.#become('live');
   }
 
-  /** The connection is gone, or a subscription has yet to be made. */
+  /** The connection is gone. */
   away(): void {
     if (this.#status === 'live') this.#become('away');
+  }
+
+  /** The state is older than what the client has seen elsewhere: only a whole one helps. */
+  outdated(): void {
+    this.follows = false;
+    this.away();
   }
 
   /** It is wanted again. */
@@ -88,6 +97,7 @@ export class Channel<K extends Kind = Kind> {
 
   gone(reason: string): void {
     const error = new GoneError(this.uri, reason);
+    this.follows = false;
     this.#become('gone', error);
     this.fail(() => true, error);
   }

@@ -268,7 +268,7 @@ export class Client {
   /** Whether the host knows this client. */
   async #reconnect(rpc: Rpc): Promise<boolean> {
     const subscriptions = [...this.#channels.values()]
-      .filter((channel) => channel.model.confirmed !== undefined && !channel.isGone)
+      .filter((channel) => channel.follows)
       .map((channel) => channel.uri);
     const params = { channel: ROOT, clientId: this.clientId, lastSeenServerSeq: this.#lastSeen, subscriptions };
     const receive = (result: ReconnectResult) => this.#cameBack(result, subscriptions);
@@ -276,17 +276,25 @@ export class Client {
       await rpc.request('reconnect', params, { timeout: this.#timeout, receive });
       return true;
     } catch (error) {
-      if (error instanceof RpcError && error.code === Code.notFound) return false;
-      throw error;
+      if (!(error instanceof RpcError && error.code === Code.notFound)) throw error;
+      this.#forgotten();
+      return false;
+    }
+  }
+
+  /**
+   * What was sent to a host that has forgotten this client may have been taken: once more might be twice. That is so from now
+   * on, since the host may get to know the client again by an answer that never arrives here.
+   */
+  #forgotten(): void {
+    this.#met = false;
+    for (const channel of this.#channels.values()) {
+      channel.fail((wish) => wish.sentOn !== undefined, new LostError());
     }
   }
 
   #initialized(result: InitializeResult): void {
-    // What was sent to a host that has forgotten this client may have been taken: once more might be twice.
-    for (const channel of this.#channels.values()) {
-      channel.away();
-      channel.fail((wish) => wish.sentOn !== undefined, new LostError());
-    }
+    for (const channel of this.#channels.values()) channel.outdated();
     this.#met = true;
     this.#return = 'initialized';
     this.#lastSeen = result.serverSeq;
@@ -351,16 +359,30 @@ export class Client {
   }
 
   #envelope(envelope: Envelope): void {
+    if (!Number.isSafeInteger(envelope?.serverSeq)) throw new TypeError('The host sent an envelope without a number.');
     this.#lastSeen = Math.max(this.#lastSeen, envelope.serverSeq);
     const channel = this.#channels.get(envelope.channel);
+    if (!channel) return;
     const mine = envelope.origin?.clientId === this.clientId;
-    const wish = channel?.take(envelope, mine);
-    if (!channel || !wish) return;
+    const wish = this.#took(channel, envelope, mine);
+    if (!wish) return;
     const { rejectionReason: reason } = envelope;
     if (reason === undefined) wish.resolve(envelope);
     else wish.reject(new RejectedError(channel.uri, wish.action, reason));
     // It was only kept for this answer.
     if (channel.stopLinger === undefined) this.#forget(channel.uri);
+  }
+
+  /** An action that makes no sense here may have made sense to the host: then the state is asked for anew. */
+  #took(channel: Channel, envelope: Envelope, mine: boolean): OwnWish | undefined {
+    const wish = channel.model.wishes.find((one) => mine && one.clientSeq === envelope.origin?.clientSeq);
+    try {
+      channel.take(envelope, mine);
+    } catch {
+      channel.outdated();
+      this.#subscribe(channel);
+    }
+    return wish;
   }
 
   #lost(): void {

@@ -114,13 +114,21 @@ export class Rpc {
     if (!message) return this.close(MALFORMED, 'The host sent something that is no message.');
     const { id, method, params, result, error } = message;
     if (typeof method === 'string') {
-      if (id === undefined || id === null) this.#peer.notified(method, params);
+      if (id === undefined || id === null) this.#notified(method, params);
       else void this.#asked(id, method, params);
     } else if (typeof id === 'number') {
       const open = this.#open.get(id);
       // An answer that nobody waits for any more is late, not wrong.
       if (error) open?.fail(rpcError(error));
       else open?.receive(result);
+    }
+  }
+
+  #notified(method: string, params: unknown): void {
+    try {
+      this.#peer.notified(method, params);
+    } catch {
+      this.close(MALFORMED, 'The host sent something that is no message.');
     }
   }
 

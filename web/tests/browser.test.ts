@@ -1,0 +1,78 @@
+/** What the client makes of a browser, with as much of a browser as it uses. */
+
+import { afterEach, expect, test, vi } from 'vitest';
+import { delay } from '../src/ahp/backoff.ts';
+import { browser, newId } from '../src/ahp/environment.ts';
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+function stage() {
+  vi.useFakeTimers();
+  const pictures = new Map<number, () => void>();
+  let next = 1;
+  vi.stubGlobal('requestAnimationFrame', (run: () => void) => {
+    pictures.set(next, run);
+    return next++;
+  });
+  vi.stubGlobal('cancelAnimationFrame', (id: number) => pictures.delete(id));
+  const window = new EventTarget();
+  const document = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+  vi.stubGlobal('window', window);
+  vi.stubGlobal('document', document);
+  return { pictures, window, document };
+}
+
+test('a frame comes with the picture, once', () => {
+  const { pictures } = stage();
+  let count = 0;
+  browser().frame(() => count++);
+  for (const run of [...pictures.values()]) run();
+  vi.advanceTimersByTime(1_000);
+  expect([count, pictures.size]).toEqual([1, 0]);
+});
+
+test('a page that draws no pictures gets its frames nevertheless, once', () => {
+  const { pictures } = stage();
+  let count = 0;
+  browser().frame(() => count++);
+  vi.advanceTimersByTime(1_000);
+  expect([count, pictures.size]).toEqual([1, 0]);
+});
+
+test('a frame that is not wanted any more does not come', () => {
+  const { pictures } = stage();
+  let count = 0;
+  browser().frame(() => count++)();
+  vi.advanceTimersByTime(1_000);
+  expect([count, pictures.size]).toEqual([0, 0]);
+});
+
+test('a page wakes up when it is looked at, when it is shown and when the network is back', () => {
+  const { window, document } = stage();
+  let count = 0;
+  const stop = browser().onWake(() => count++);
+  window.dispatchEvent(new Event('online'));
+  window.dispatchEvent(new Event('pageshow'));
+  document.dispatchEvent(new Event('visibilitychange'));
+  document.visibilityState = 'hidden';
+  document.dispatchEvent(new Event('visibilitychange'));
+  expect(count).toBe(3);
+  stop();
+  window.dispatchEvent(new Event('online'));
+  expect(count).toBe(3);
+});
+
+test('ids are new, and look like UUIDs', () => {
+  const ids = new Set(Array.from({ length: 100 }, newId));
+  expect(ids.size).toBe(100);
+  for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+});
+
+test('waits grow, are spread, and never grow beyond the longest', () => {
+  expect([1, 2, 3].map((failures) => delay(failures, 1))).toEqual([500, 1000, 2000]);
+  expect([1, 2, 3].map((failures) => delay(failures, 0))).toEqual([250, 500, 1000]);
+  expect(delay(10_000, 1)).toBe(30_000);
+});

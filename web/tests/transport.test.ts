@@ -198,6 +198,20 @@ describe('silence', () => {
     expect(client.connection.value.phase).toBe('ready');
   });
 
+  test('is broken by anything that the host says', async () => {
+    const connection = await met();
+    world.pass(10_000);
+    const heard = new Promise((resolve) => client.on('root/progress', resolve));
+    connection.notify('root/progress', { progressToken: 'p', progress: 1 });
+    await heard;
+    world.pass(10_000);
+    await settled();
+    const request = client.request('resourceList', { channel: 'ahp-root://', uri: 'file:///' });
+    // Nothing was asked before this.
+    connection.answer(await connection.expect('resourceList'), { entries: [] });
+    await request;
+  });
+
   test('after the question ends the connection', async () => {
     const connection = await met();
     world.pass(15_000);
@@ -229,6 +243,16 @@ describe('silence', () => {
 });
 
 describe('coming back', () => {
+  test('a meeting makes the next wait a short one again', async () => {
+    const connection = await begin();
+    await connection.expect('initialize');
+    const next = await returned(connection);
+    await next.meet();
+    await phase('ready');
+    next.drop();
+    expect(await phase('waiting')).toMatchObject({ failures: 1, until: world.now() + 375 });
+  });
+
   test('a replay goes on where the client was, and does nothing twice', async () => {
     const connection = await met();
     const session = client.open('session', URI);

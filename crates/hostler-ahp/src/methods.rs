@@ -32,8 +32,8 @@ pub(crate) enum Command {
     Subscribe(String, Extent),
     /// Load older turns, and answer behind them.
     FetchTurns(FetchTurnsParams),
-    /// Answer with a page of the list.
-    List(SessionPage),
+    /// Answer with a page of the list, when there is one.
+    List(ListSessionsParams),
     /// Dispose of a session; this may take a moment.
     Dispose(String),
     /// Make a terminal; its shell is started.
@@ -243,8 +243,8 @@ pub(crate) fn command(
             Ok(params) => return Command::Plan(params),
             Err(error) => Err(error),
         },
-        "listSessions" => match list_sessions(engine, params) {
-            Ok(page) => return Command::List(page),
+        "listSessions" => match decode::params(params) {
+            Ok(params) => return Command::List(params),
             Err(error) => Err(error),
         },
         "authenticate" => match SignIn::read(params) {
@@ -341,8 +341,7 @@ fn create_chat(engine: &Engine, params: Value) -> Result<Value, RpcError> {
 }
 
 /// A page of the list.
-fn list_sessions(engine: &Engine, params: Value) -> Result<SessionPage, RpcError> {
-    let params: ListSessionsParams = decode::params(params)?;
+pub(crate) fn list_sessions(engine: &Engine, params: &ListSessionsParams) -> Result<SessionPage, RpcError> {
     let too_small = || RpcError::params("the limit must be at least 1");
     let limit = params.limit.map(|limit| usize::try_from(limit).ok().filter(|limit| *limit > 0).ok_or_else(too_small));
     Ok(engine.list_sessions(limit.transpose()?, params.cursor.as_deref())?)

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ahp_types::commands::{FetchTurnsParams, SubscribeResult};
+use ahp_types::commands::{FetchTurnsParams, ListSessionsParams, SubscribeResult};
 use futures::{Stream, StreamExt as _};
-use hostler_engine::{Extent, Subscriber};
+use hostler_engine::{Engine, Extent, Subscriber};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -154,11 +154,30 @@ impl Reader {
         })
     }
 
+    /// A page of the list. Right after the start the list is still being made: then other requests do not wait for it.
+    async fn list(&self, id: RequestId, params: ListSessionsParams) -> bool {
+        let engine = self.context.engine.clone();
+        let page = move |engine: &Engine| match methods::list_sessions(engine, &params) {
+            Ok(page) => encode::sessions(&id, &page),
+            Err(error) => encode::answer(&id, Err(error)),
+        };
+        if engine.are_sessions_found() {
+            return self.reply(page(&engine)).await;
+        }
+        let replies = self.replies.clone();
+        self.context.tasks.spawn(async move {
+            engine.sessions_are_found().await;
+            // The client may have left.
+            let _ = replies.send(page(&engine)).await;
+        });
+        true
+    }
+
     async fn request(&self, id: RequestId, method: &str, params: Value) -> bool {
         let engine = self.context.engine.clone();
         match methods::command(&engine, &self.client_id, &self.subscriber, method, params) {
             Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
-            Command::List(page) => self.reply(encode::sessions(&id, &page)).await,
+            Command::List(params) => self.list(id, params).await,
             Command::Subscribe(channel, extent) => self.subscribe(id, &channel, extent).await,
             Command::FetchTurns(params) => self.fetch_turns(id, params).await,
             Command::Resource(request) => self.resource(id, request).await,

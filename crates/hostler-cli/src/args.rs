@@ -105,6 +105,9 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   interrupt-grace      seconds that an agent may take to stop before it is ended [default: 2]
   background-on-stop   what becomes of work in the background when a turn is stopped: keep, stop
                        or ask [default: keep]
+  show-external-sessions
+                       which sessions are listed that were led elsewhere, whatever clients say:
+                       none, recent, last24Hours, last7Days, last30Days or all
   absence              seconds that a client may be away before it leaves its sessions
                        [default: 30]
   allow-bypass         let clients choose the permission mode that asks nothing [default: false]

@@ -16,7 +16,7 @@ use hostler_cli::{
 use hostler_driver::{Driver, Installer};
 use hostler_engine::{
     ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, GrantPolicy,
-    MAX_QUEUE, PermissionConfig, StoreOptions, SystemClock, TURNS_IN_MEMORY, Unattended,
+    MAX_QUEUE, PermissionConfig, ShowExternal, StoreOptions, SystemClock, TURNS_IN_MEMORY, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -115,7 +115,7 @@ async fn launch(
         shell: !options.no_commands,
         terminals: terminals::config(&options.terminals, users, supervisor, &options.state_dir),
         session_defaults: session_defaults(&options),
-        show_external: None,
+        show_external: options.fleet.show_external.and_then(ShowExternal::named),
         search: true,
     });
     let engine = engine.await.map_err(other)?;

@@ -144,6 +144,8 @@ pub struct FleetOptions {
     pub interrupt_grace: Option<Duration>,
     /// What becomes of background work when a turn is stopped.
     pub background_on_stop: BackgroundOnStop,
+    /// Which sessions are listed that were led elsewhere; what clients want, if it is absent.
+    pub show_external: Option<&'static str>,
     /// How long a client may be away before it is no longer part of its sessions.
     pub absence: Option<Duration>,
     /// How many agents there may be.

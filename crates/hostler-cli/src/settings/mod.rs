@@ -135,6 +135,7 @@ pub(crate) enum Key {
     Stall,
     InterruptGrace,
     BackgroundOnStop,
+    ShowExternalSessions,
     Absence,
     MaxAgents,
     MaxWarm,
@@ -202,7 +203,7 @@ const COUNT: &str = "a whole number";
 const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
 
 /// All settings. What stands before a dot is the table that the configuration file has them in.
-pub(crate) const TABLE: [(Key, &str, Kind); 55] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 56] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -219,6 +220,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 55] = [
     (Key::Stall, "stall", Kind::Seconds),
     (Key::InterruptGrace, "interrupt-grace", Kind::Seconds),
     (Key::BackgroundOnStop, "background-on-stop", Kind::Text),
+    (Key::ShowExternalSessions, "show-external-sessions", Kind::Text),
     (Key::Absence, "absence", Kind::Seconds),
     (Key::MaxAgents, "max-agents", Kind::Count),
     (Key::MaxWarm, "max-warm", Kind::Count),
@@ -261,7 +263,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 55] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 46] = [
+const NEEDS_RESTART: [Key; 47] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -275,6 +277,7 @@ const NEEDS_RESTART: [Key; 46] = [
     Key::Stall,
     Key::InterruptGrace,
     Key::BackgroundOnStop,
+    Key::ShowExternalSessions,
     Key::Absence,
     Key::MaxAgents,
     Key::MaxWarm,

@@ -9,7 +9,7 @@ use super::sections::{KeySetting, UpstreamSection};
 use super::upstreams::{self, Chosen};
 use super::values::{
     parse_above_zero, parse_background, parse_claude, parse_count, parse_durability, parse_listen, parse_seconds,
-    parse_store, parse_text, parse_unattended, parse_url,
+    parse_shown, parse_store, parse_text, parse_unattended, parse_url,
 };
 use super::{
     ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, NEEDS_RESTART, Settings, SettingsError, TABLE,
@@ -183,6 +183,7 @@ impl Layers {
             stall: self.text(Key::Stall, parse_seconds)?,
             interrupt_grace: self.text(Key::InterruptGrace, parse_seconds)?,
             background_on_stop: self.text(Key::BackgroundOnStop, parse_background)?.unwrap_or_default(),
+            show_external: self.text(Key::ShowExternalSessions, parse_shown)?,
             absence: self.text(Key::Absence, parse_seconds)?,
             max_agents: self.text(Key::MaxAgents, parse_above_zero)?,
             max_warm: self.text(Key::MaxWarm, parse_count)?,

@@ -124,6 +124,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
         stall = 30
         interrupt-grace = 0.5
         background-on-stop = 'ask'
+        show-external-sessions = 'last7Days'
         absence = 10
         max-agents = 4
         max-queue = 7
@@ -135,6 +136,7 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
     assert_eq!((fleet.interrupt_grace, fleet.absence), (seconds(0.5), seconds(10.0)));
     assert_eq!((fleet.max_agents, fleet.max_warm, fleet.warm), (Some(4), Some(1), true));
     assert_eq!((fleet.max_queue, fleet.background_on_stop), (Some(7), BackgroundOnStop::Ask));
+    assert_eq!(fleet.show_external, Some("last7Days"));
     assert_eq!(check(&[], &[], "").unwrap().fleet, crate::ports::FleetOptions::default());
 
     let refused = |vars: &[(&str, &str)], file: &str| check(&[], vars, file).unwrap_err();

@@ -37,6 +37,13 @@ pub(super) fn parse_background(text: &str) -> Result<BackgroundOnStop, String> {
     }
 }
 
+/// The words of `show-external-sessions`.
+const SHOWN: [&str; 6] = ["none", "recent", "last24Hours", "last7Days", "last30Days", "all"];
+
+pub(super) fn parse_shown(text: &str) -> Result<&'static str, String> {
+    SHOWN.into_iter().find(|word| *word == text).ok_or_else(|| format!("one of {}", SHOWN.join(", ")))
+}
+
 pub(super) fn parse_unattended(text: &str) -> Result<Unattended, String> {
     match text {
         "wait" => Ok(Unattended::Wait),

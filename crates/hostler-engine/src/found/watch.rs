@@ -72,6 +72,11 @@ impl Finder {
 }
 
 impl Engine {
+    /// Whether what the agents keep is in the list.
+    pub fn are_sessions_found(&self) -> bool {
+        *self.host.finder.unseen.borrow() == 0
+    }
+
     /// Waits until what the agents keep is in the list, but not for ever.
     pub async fn sessions_are_found(&self) {
         self.host.sessions_are_found().await;

@@ -1,0 +1,81 @@
+//! One host leads a conversation with the real agent; another one, with a state of its own, finds it.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::common::{Home, finish, text};
+
+/// Runs a command of a host that keeps its state in this directory.
+async fn run(home: &Home, state: &str, build: &str, args: &[&str]) -> String {
+    let mut command = home.hostler(args);
+    command.env("HOSTLER_UPSTREAM", "scripted").env("HOSTLER_CLAUDE", build).env("XDG_STATE_HOME", home.path(state));
+    let output = finish(command).await;
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {out}{err}");
+    out
+}
+
+async fn listed(home: &Home, state: &str, build: &str) -> Vec<Value> {
+    serde_json::from_str(&run(home, state, build, &["sessions", "list", "--json"]).await).unwrap()
+}
+
+/// The agent's record of a session.
+fn transcript(home: &Home, session: &str) -> PathBuf {
+    let name = format!("{}.jsonl", session.strip_prefix("claude:/").unwrap());
+    let found = super::common::files(&home.path("claude")).into_iter().find(|path| path.ends_with(&name));
+    found.unwrap_or_else(|| panic!("no {name}"))
+}
+
+async fn a_conversation_is_found_followed_and_deleted(build: &str) {
+    let home = Home::new();
+    run(&home, "state", build, &["run", "hello there"]).await;
+    let [ours] = &listed(&home, "state", build).await[..] else { panic!("one session") };
+    let session = ours["resource"].as_str().unwrap();
+    assert_eq!(ours["_meta"]["hostler"]["external"], Value::Null, "it was led here");
+
+    let [theirs] = &listed(&home, "other", build).await[..] else { panic!("one session") };
+    assert_eq!(theirs["resource"], session);
+    assert_eq!(theirs["_meta"]["hostler"]["external"], true);
+    assert_eq!(theirs["workingDirectories"], ours["workingDirectories"]);
+
+    // Somebody names it in a terminal: both hosts see it, the one whose session it is and the one that has found it.
+    let record = r#"{"type":"custom-title","customTitle":"named there","sessionId":"x"}"#;
+    let mut file = std::fs::File::options().append(true).open(transcript(&home, session)).unwrap();
+    writeln!(file, "{record}").unwrap();
+    assert_eq!(listed(&home, "other", build).await[0]["title"], "named there");
+
+    // A name that is given here is in the agent's record, for everybody.
+    run(&home, "state", build, &["sessions", "rename", session, "named here"]).await;
+    assert_eq!(listed(&home, "other", build).await[0]["title"], "named here");
+
+    let saved = std::fs::read(transcript(&home, session)).unwrap();
+    let path = transcript(&home, session);
+    run(&home, "other", build, &["sessions", "delete", "--yes", session]).await;
+    assert!(!path.exists(), "the agent's record is gone");
+    assert!(listed(&home, "other", build).await.is_empty());
+    assert_eq!(listed(&home, "state", build).await.len(), 1, "whose session it is keeps what it has stored");
+    std::fs::write(&path, saved).unwrap();
+    assert!(listed(&home, "other", build).await.is_empty(), "what was deleted stays hidden");
+}
+
+#[tokio::test]
+async fn a_conversation_is_found_followed_and_deleted_native() {
+    a_conversation_is_found_followed_and_deleted("native").await;
+}
+
+#[tokio::test]
+async fn a_conversation_is_found_followed_and_deleted_js() {
+    a_conversation_is_found_followed_and_deleted("js").await;
+}
+
+#[tokio::test]
+async fn the_hosts_setting_says_what_is_listed() {
+    let home = Home::new();
+    run(&home, "state", "native", &["run", "hello"]).await;
+    assert_eq!(listed(&home, "other", "native").await.len(), 1);
+    home.configure("show-external-sessions = \"none\"\n");
+    assert!(listed(&home, "other", "native").await.is_empty());
+    assert_eq!(listed(&home, "state", "native").await.len(), 1, "its own sessions are always listed");
+}

@@ -1,6 +1,7 @@
 //! A stored turn, told once more: its records become the messages that the agent printed when it wrote them, and those go
 //! through the same mapping as a live agent's. What is restored is what was seen.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use hostler_driver::{DriverEvent, Said};
@@ -9,7 +10,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::mapping::Mapper;
-use crate::wire::{AssistantMessage, SYNTHETIC, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
+use crate::wire::{AssistantMessage, Block, SYNTHETIC, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
 
 use super::words::{self, between};
 use super::{Chain, Index, Kind};
@@ -50,6 +51,7 @@ pub fn replay<'a>(
             skipped: 0,
         },
         answer: None,
+        wanted: HashMap::new(),
         end: End::Unknown,
     };
     for (kind, line) in records {
@@ -66,7 +68,17 @@ struct Replay<'s> {
     mapper: Mapper,
     turn: Replayed,
     answer: Option<String>,
+    /// What calls for sub-agents said of them. What they gave back may not repeat it.
+    wanted: HashMap<String, Wanted>,
     end: End,
+}
+
+/// A sub-agent, as the call says that makes it.
+#[derive(Deserialize)]
+struct Wanted {
+    description: String,
+    #[serde(default)]
+    subagent_type: Option<String>,
 }
 
 /// How the turn seems to have ended, by what was written last.
@@ -194,6 +206,14 @@ impl Replay<'_> {
             return;
         }
         self.end = End::Answered;
+        for block in &message.blocks {
+            if let Block::ToolUse { id, name, input } = block
+                && matches!(&**name, "Agent" | "Task")
+                && let Ok(wanted) = serde_json::from_str(input.get())
+            {
+                self.wanted.insert(id.to_string(), wanted);
+            }
+        }
         let (id, usage) = (message.id.clone(), message.usage);
         if !message.is_synthetic() && self.answer.as_deref() != Some(&*id) {
             self.answer = Some(id.to_string());
@@ -212,16 +232,20 @@ impl Replay<'_> {
         let Some(transcript) = (self.sub_agents)(&made.id) else { return };
         let Ok(index) = Index::of(&mut transcript.as_slice()) else { return };
         let index = index.of_a_sub_agent();
-        self.say(&json!({
+        let wanted = self.wanted.get(&made.call);
+        let description = made.description.as_ref().or(wanted.map(|wanted| &wanted.description));
+        let kind = made.kind.as_ref().or(wanted.and_then(|wanted| wanted.subagent_type.as_ref()));
+        let started = json!({
             "type": "system",
             "subtype": "task_started",
             "task_id": made.id,
             "tool_use_id": made.call,
             "task_type": "local_agent",
-            "description": made.description,
-            "subagent_type": made.kind,
+            "description": description,
+            "subagent_type": kind,
             "prompt": made.prompt,
-        }));
+        });
+        self.say(&started);
         for at in Chain::of(&index).links {
             let Some(link) = index.links.get(at) else { continue };
             let (Ok(from), Ok(to)) = (usize::try_from(link.place.start), usize::try_from(link.place.end)) else {

@@ -1,7 +1,13 @@
-//! Conversations of the agent that this host did not lead: in the list, named and deleted.
+//! Conversations of the real Claude Code, both builds, that somebody else has led: listed, named, deleted, found, opened, read and
+//! continued.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
-
+#[path = "history/golden.rs"]
+mod golden;
 #[path = "history/listing.rs"]
 mod listing;
+#[path = "history/second.rs"]
+mod second;
+#[path = "history/taking.rs"]
+mod taking;

@@ -662,6 +662,11 @@ mod tests {
             "attach",
             "workspace",
             "mode",
+            "since",
+            "until",
+            "tool",
+            "file",
+            "no-wait",
         ];
         let mut commands = vec![Cli::command()];
         while let Some(command) = commands.pop() {

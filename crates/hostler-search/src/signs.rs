@@ -2,8 +2,9 @@
 //! and paths by their parts. Scripts without spaces would become one word per sentence, so each of their signs is made a
 //! word by a joiner that nobody sees, and what is looked for is a row of such words.
 //!
-//! A second index of trigrams would do the same for CJK, but takes about three times the room for everybody's text and
-//! does not find words of two signs, which most Chinese words are.
+//! A second index of trigrams would do the same for CJK, but does not find words of two signs, which most Chinese words
+//! are, and everybody pays for it: of 6.5 MB of this project's own code and prose, FTS5's index of words takes 1.8 MB (0.28
+//! of the text), one of trigrams 15.5 MB (2.4 times the text).
 
 /// Stands between two signs that are words of their own: of no width, and no letter to the tokenizer.
 const JOINER: char = '\u{2060}';

@@ -224,6 +224,33 @@ async fn a_conversation_that_only_its_agent_keeps_is_found_without_being_opened(
     rig.engine.shutdown().await;
 }
 
+/// What the index has, without asking anybody to look: waits until this is found, or no more.
+async fn until_noted(rig: &Rig, query: &str, sessions: usize) {
+    let known = SearchWish { wait: false, ..wish(query) };
+    while rig.engine.search(known.clone()).await.unwrap().sessions.len() != sessions {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_the_list_notices_is_noted_before_anybody_searches() {
+    let (rig, archive) = elsewhere(3).await;
+    until_noted(&rig, "\"answer 2\"", 1).await;
+    archive.change(id(), |conversation| conversation.turns.push(FakeTurn::new(4, "And cherries?", "In gardens.")));
+    let other = Uuid::new_v4();
+    archive.put(other, &std::env::temp_dir(), 9);
+    rig.engine.look_at_archives().await;
+    until_noted(&rig, "cherries", 1).await;
+    until_noted(&rig, "\"answer 9\"", 1).await;
+    archive.remove(other);
+    rig.engine.look_at_archives().await;
+    until_noted(&rig, "\"answer 9\"", 0).await;
+    // Deleted without ever having been opened.
+    rig.engine.dispose_session(ELSEWHERE).await.unwrap();
+    until_noted(&rig, "cherries", 0).await;
+    rig.engine.shutdown().await;
+}
+
 #[tokio::test]
 async fn one_that_is_taken_in_is_found_once_and_where_it_was() {
     let (rig, archive) = elsewhere(10).await;

@@ -31,6 +31,7 @@ impl Host {
         let committed = self.store.sequencer().commit(batch).await;
         if committed.is_ok() {
             self.sessions().conversations.insert(conversation.id, None);
+            self.search.gone(&uri);
             self.delete_record(provider, conversation.id).await;
         }
         let mut sessions = self.sessions();

@@ -120,7 +120,11 @@ impl Host {
         match step {
             Step::Gone(uri) => {
                 sessions.found.remove(&uri)?;
-                let listed = !sessions.is_ours(&uri) && self.catalogue.remove(&uri);
+                if sessions.is_ours(&uri) {
+                    return None;
+                }
+                self.search.gone(&uri);
+                let listed = self.catalogue.remove(&uri);
                 listed.then_some(NoticeKind::SessionRemoved(uri))
             }
             Step::Put { uri, conversation, shown } => {
@@ -130,6 +134,7 @@ impl Host {
                 let line = shown.then(|| summary(provider, &uri, &conversation));
                 let found = FoundSession { provider: provider.to_owned(), conversation: *conversation };
                 sessions.found.insert(Arc::clone(&uri), found);
+                self.search.changed(&uri);
                 let Some(line) = line else {
                     return self.catalogue.remove(&uri).then_some(NoticeKind::SessionRemoved(uri));
                 };

@@ -13,11 +13,12 @@ use tokio::time::MissedTickBehavior;
 use url::Url;
 
 use super::{Work, blocking, documents};
+use crate::found::FoundSession;
 use crate::host::Host;
 use crate::{EngineError, paging, uri};
 
-/// How often the agents' records are looked at while nobody asks.
-const LOOK: Duration = Duration::from_secs(60);
+/// How soon what could not be read is tried again while nobody asks.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// How much is read from the store at a time.
 const PAGE: Page = Page { turns: 64, bytes: 1024 * 1024, newest: false };
@@ -51,20 +52,19 @@ impl Host {
         self.search.look();
         let (host, stop, bell) = (Arc::downgrade(self), self.stop.clone(), Arc::clone(&self.search.bell));
         self.tasks.spawn(async move {
-            let mut ticks = tokio::time::interval(LOOK);
+            let mut ticks = tokio::time::interval(AGAIN);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             ticks.tick().await;
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = bell.notified() => {}
-                    _ = ticks.tick() => {
-                        let Some(host) = host.upgrade() else { return };
-                        host.search.look();
-                    }
+                    _ = ticks.tick() => {}
                 }
                 let Some(host) = host.upgrade() else { return };
-                host.read_what_is_new().await;
+                if host.search.work().is_something() {
+                    host.read_what_is_new().await;
+                }
             }
         });
     }
@@ -147,7 +147,11 @@ impl Host {
 
     /// What the store has of the sessions in question.
     async fn stamps(&self, work: &Work) -> Result<HashMap<String, u64>, EngineError> {
-        if !work.changed.is_empty() {
+        let changed: Vec<_> = {
+            let sessions = self.sessions();
+            work.changed.iter().filter(|session| !sessions.found.contains_key(*session)).collect()
+        };
+        if !changed.is_empty() {
             // What was streamed before is committed with it at the latest, and can be read.
             self.store.sequencer().commit(Batch::new(None, Durability::Durable)).await?;
         }
@@ -155,7 +159,7 @@ impl Host {
             return Ok(self.store.snapshots().await?.into_iter().collect());
         }
         let mut stamps = HashMap::new();
-        for session in &work.changed {
+        for session in changed {
             if let Some(seq) = self.store.snapshot_of(session).await? {
                 stamps.insert(session.to_string(), seq);
             }
@@ -185,9 +189,20 @@ impl Host {
             let there = self.look_elsewhere(&known, &mut round).await?;
             let lost = known.keys().filter(|session| !there.contains(*session) && !stamps.contains_key(*session));
             round.gone.extend(lost.map(|session| Arc::from(session.as_str())));
+        } else {
+            let elsewhere = changed.iter().filter_map(|session| self.elsewhere(session, &known));
+            round.elsewhere.extend(elsewhere);
         }
         round.stored = changed.into_iter().filter(stored).collect();
         Ok(round)
+    }
+
+    /// A conversation that was found and is no session yet, if there is something new in it.
+    fn elsewhere(&self, session: &str, known: &HashMap<String, Option<String>>) -> Option<(String, Elsewhere)> {
+        let FoundSession { provider, conversation } = self.sessions().found.get(session)?.clone();
+        let archive = self.archive(&provider)?;
+        let news = known.get(session) != Some(&Some(stamp(&conversation)));
+        news.then(|| (session.to_owned(), Elsewhere { archive, conversation }))
     }
 
     /// The conversations that agents keep and no session is. Says all of them, and notes those with something new.

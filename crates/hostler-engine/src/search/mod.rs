@@ -68,6 +68,12 @@ struct Work {
     everything: bool,
 }
 
+impl Work {
+    fn is_something(&self) -> bool {
+        self.everything || !self.changed.is_empty() || !self.gone.is_empty()
+    }
+}
+
 /// How far the reading is.
 #[derive(Debug, Clone, Default)]
 struct Progress {
@@ -90,7 +96,7 @@ impl Search {
         }
     }
 
-    /// A session has something new in it. Costs next to nothing.
+    /// A session has something new in it, or was found with something new in it. Costs next to nothing.
     pub(crate) fn changed(&self, session: &Arc<str>) {
         self.ask(|work| {
             work.changed.insert(Arc::clone(session));

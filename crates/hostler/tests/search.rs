@@ -5,6 +5,7 @@
 mod common;
 
 use common::{BUILDS, Home, finish, text};
+use hostler_testkit::raw::Raw;
 use serde_json::{Value, json};
 
 /// Runs a command that must end with an exit code: stdout and stderr.
@@ -66,11 +67,97 @@ async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
         let (out, _) = expect(0, &home, build, &["sessions", "search", "pears"]).await;
         let id = here[0]["session"].as_str().unwrap().strip_prefix("claude:/").unwrap().to_owned();
         assert!(out.contains("the pears are green") && out.contains(&format!("hostler sessions show {id}")), "{out}");
-        // The agent's own record is taken away by hand: this is about the host's.
-        expect(0, &home, build, &["sessions", "delete", "--yes", &id]).await;
-        let name = format!("{id}.jsonl");
-        let records = common::files(&home.path("claude")).into_iter().filter(|path| path.ends_with(&name));
-        records.for_each(|path| std::fs::remove_file(path).unwrap());
-        nothing(&home, build, &["pears"]).await;
+        // One that was led here, and one that was never opened.
+        let other = elsewhere[0]["session"].as_str().unwrap().strip_prefix("claude:/").unwrap();
+        for (id, word) in [(id.as_str(), "pears"), (other, "quinces")] {
+            expect(0, &home, build, &["sessions", "delete", "--yes", id]).await;
+            nothing(&home, build, &[word]).await;
+        }
     }
+}
+
+/// A turn to its end; answers its session.
+async fn said(raw: &mut Raw, home: &Home, text: &str) -> String {
+    let (session, chat) = raw.create(&home.work()).await;
+    raw.say(&chat, text).await;
+    raw.action("chat/turnComplete").await;
+    session
+}
+
+async fn ask(raw: &mut Raw, mut params: Value) -> Result<Value, Value> {
+    params["channel"] = json!("ahp-root://");
+    raw.call("hostler/search", params).await
+}
+
+fn sessions(answer: &Value) -> Vec<&str> {
+    answer["items"].as_array().unwrap().iter().map(|item| item["session"].as_str().unwrap()).collect()
+}
+
+/// A turn's row is written a moment after its end was heard.
+async fn until_found(raw: &mut Raw, query: &str, count: usize) -> Value {
+    loop {
+        let answer = ask(raw, json!({"query": query, "wait": true})).await.unwrap();
+        if sessions(&answer).len() == count {
+            return answer;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_find_what_was_said_page_by_page_until_it_is_deleted() {
+    for build in BUILDS {
+        let home = Home::new();
+        run_elsewhere(&home, build, "!say the quinces are ripe").await;
+        let host = home.serve(build).await;
+        let mut raw = Raw::initialized(&host.url()).await;
+        let pears = said(&mut raw, &home, "!say 😀 the pears are green").await;
+        let plums = said(&mut raw, &home, "!say the plums are blue").await;
+
+        let answer = until_found(&mut raw, "from:agent pears", 1).await;
+        let item = &answer["items"][0];
+        assert_eq!((&item["session"], &item["matching"]), (&json!(pears), &json!(1)), "{build}");
+        assert_eq!(item["workspace"], json!(home.work().canonicalize().unwrap()));
+        assert_eq!((&answer["pending"], answer.get("nextOffset")), (&json!(0), None));
+        let hit = &item["hits"][0];
+        assert_eq!((&hit["kind"], &hit["snippet"]), (&json!("answer"), &json!("😀 the pears are green")));
+        assert_eq!(hit["matches"], json!([[7, 12]]), "in UTF-16");
+
+        let all = until_found(&mut raw, "from:agent the", 3).await;
+        let first = ask(&mut raw, json!({"query": "from:agent the", "limit": 2})).await.unwrap();
+        assert_eq!((sessions(&first), &first["nextOffset"]), (sessions(&all)[..2].to_vec(), &json!(2)));
+        let last = ask(&mut raw, json!({"query": "from:agent the", "limit": 2, "offset": 2})).await.unwrap();
+        assert_eq!((sessions(&last), last.get("nextOffset")), (sessions(&all)[2..].to_vec(), None));
+
+        raw.call("disposeSession", json!({"channel": plums})).await.unwrap();
+        until_found(&mut raw, "plums", 0).await;
+        let quinces = until_found(&mut raw, "quinces", 1).await;
+        raw.call("disposeSession", json!({"channel": sessions(&quinces)[0]})).await.unwrap();
+        until_found(&mut raw, "quinces", 0).await;
+        assert_eq!(sessions(&until_found(&mut raw, "the", 1).await), [pears]);
+        host.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_looked_for_is_refused_with_a_sentence_and_odd_queries_are_none() {
+    let home = Home::new();
+    let host = home.serve(BUILDS[0]).await;
+    let mut raw = Raw::initialized(&host.url()).await;
+    for (params, sentence) in [
+        (json!({}), "wrong parameters: missing field `query`"),
+        (json!({"query": " \n"}), "query is empty: say what to look for"),
+        (json!({"query": "x".repeat(5_000)}), "query must not be longer than 4096 bytes"),
+        (json!({"query": 7}), "wrong parameters: invalid type: integer `7`, expected a string"),
+        (json!({"query": "x", "limit": -1}), "wrong parameters: invalid value: integer `-1`"),
+        (json!({"query": "x", "offset": "far"}), "wrong parameters: invalid type: string \"far\""),
+    ] {
+        let refused = ask(&mut raw, params.clone()).await.unwrap_err();
+        assert_eq!(refused["code"], -32602, "{params}: {refused}");
+        assert!(refused["message"].as_str().unwrap().contains(sentence), "{params}: {refused}");
+    }
+    for query in ["\"", "*", "-", "tool:", "NEAR(a b)", "x AND", "a\0b", "before:lunch", "検", &"(".repeat(4_096)] {
+        let answer = ask(&mut raw, json!({"query": query, "limit": 1_000_000, "offset": u32::MAX})).await.unwrap();
+        assert!(sessions(&answer).is_empty(), "{query}: {answer}");
+    }
+    host.stop().await;
 }

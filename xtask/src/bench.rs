@@ -35,7 +35,7 @@ pub struct Options {
     /// Measures other programs in the same run; they are fetched into the cache directory once.
     #[arg(long)]
     peers: bool,
-    /// How many sessions `list` and `transcripts` list.
+    /// How many sessions `list` and `transcripts` list, and `search` searches.
     #[arg(long)]
     sessions: Option<usize>,
     /// How many turns the chat has that `open` opens.
@@ -46,7 +46,7 @@ pub struct Options {
     mb: Option<usize>,
 }
 
-const BENCHMARKS: [Benchmark; 12] = [
+const BENCHMARKS: [Benchmark; 13] = [
     Benchmark {
         package: "hostler",
         name: "turn",
@@ -93,6 +93,11 @@ const BENCHMARKS: [Benchmark; 12] = [
         about: "a chat of 20 000 turns (--turns N): the last 50, all pages, all at once; memory; beside SQLite alone",
     },
     Benchmark {
+        package: "hostler",
+        name: "search",
+        about: "words of 2 000 transcripts (--sessions N) found; the index made, its size, memory; beside grep and ripgrep",
+    },
+    Benchmark {
         package: "hostler-store",
         name: "journal",
         about: "actions a second through the journal, beside SQLite alone",
@@ -123,7 +128,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .with_context(|| format!("there is no benchmark called \"{name}\"; `cargo xtask bench` lists them"))?;
     ensure!(!options.peers || !benchmark.peers().is_empty(), "the benchmark \"{name}\" has no peers");
     ensure!(
-        options.sessions.is_none() || ["list", "transcripts"].contains(&name),
+        options.sessions.is_none() || ["list", "search", "transcripts"].contains(&name),
         "the benchmark \"{name}\" lists no sessions"
     );
     ensure!(options.turns.is_none() || name == "open", "the benchmark \"{name}\" opens no chat");

@@ -4,7 +4,9 @@
 //! that of a new archive. With `--agent-sdk DIR`, the official SDK reads the same directory in the same run.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and may panic")]
 
-use std::fmt::Write as _;
+#[path = "support/written.rs"]
+mod written;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,8 +17,8 @@ use hostler_claude::stored::Transcripts;
 use hostler_driver::Archive as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
+use written::{BUILDS, written};
 
-const BUILDS: [&str; 2] = ["native", "js"];
 const ROUNDS: usize = 5;
 const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/support/agent-sdk.mjs");
 
@@ -33,7 +35,8 @@ fn main() {
 
 async fn list(sessions: usize, sdk: Option<&Path>) {
     let home = tempfile::tempdir().unwrap();
-    let files: Vec<_> = (0..sessions).map(|at| written(home.path(), BUILDS[at % 2], 40 * 1024, at % 50)).collect();
+    let files: Vec<_> =
+        (0..sessions).map(|at| written(home.path(), BUILDS[at % 2], 40 * 1024, at % 50, &mut nothing)).collect();
     let mut first = Vec::new();
     let mut archive = Transcripts::under(home.path());
     for _ in 0..ROUNDS {
@@ -70,7 +73,7 @@ async fn timed(archive: &Transcripts) -> Duration {
 async fn open(megabytes: usize, sdk: Option<&Path>) {
     for build in BUILDS {
         let home = tempfile::tempdir().unwrap();
-        let (id, path) = written(home.path(), build, megabytes * 1024 * 1024, 0);
+        let (id, path) = written(home.path(), build, megabytes * 1024 * 1024, 0, &mut nothing);
         let (mut opened, mut told, mut grown) = (Vec::new(), Vec::new(), Vec::new());
         let before = resident();
         let mut held = 0;
@@ -105,6 +108,11 @@ async fn open(megabytes: usize, sdk: Option<&Path>) {
     }
 }
 
+/// What is said is not measured here.
+fn nothing(_words: usize) -> String {
+    String::new()
+}
+
 fn middle(mut all: Vec<Duration>) -> Duration {
     all.sort();
     all[all.len() / 2]
@@ -131,69 +139,4 @@ fn resident() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
-fn written(home: &Path, build: &str, size: usize, project: usize) -> (Uuid, PathBuf) {
-    let id = Uuid::new_v4();
-    let project = home.join(format!("projects/-home-dana-{project}"));
-    fs::create_dir_all(&project).unwrap();
-    let path = project.join(format!("{id}.jsonl"));
-    fs::write(&path, transcript(build, size)).unwrap();
-    (id, path)
-}
-
-/// A conversation of this size in the shapes of a build. The native one writes much for itself; the other one's bytes are what
-/// tools gave back.
-fn transcript(build: &str, size: usize) -> String {
-    let mut text = String::new();
-    let mut parent = "null".to_owned();
-    let mut name = |text: &mut String, kind: &str, rest: &str| {
-        let id = Uuid::new_v4();
-        writeln!(text, r#"{{"parentUuid":{parent},"isSidechain":false,"type":"{kind}",{rest},"uuid":"{id}","timestamp":"2026-01-01T00:00:00.000Z","userType":"external","entrypoint":"cli","cwd":"/home/dana/project","sessionId":"s","version":"2","gitBranch":"main"}}"#).unwrap();
-        parent = format!("\"{id}\"");
-    };
-    let snapshot = r#"\nYou are an agent \"working\" with the user."#.repeat(600);
-    let output = r#"src/main.rs:12:    let x = \"value\";\n"#.repeat(500);
-    let mut turn = 0;
-    while text.len() < size {
-        turn += 1;
-        name(
-            &mut text,
-            "user",
-            &format!(r#""message":{{"role":"user","content":[{{"type":"text","text":"question {turn}"}}]}}"#),
-        );
-        for call in 0..4 {
-            if build == "native" {
-                name(
-                    &mut text,
-                    "attachment",
-                    &format!(r#""attachment":{{"type":"prompt_snapshot","systemPrompt":["{snapshot}"]}}"#),
-                );
-                writeln!(text, r#"{{"type":"api-request-blob","blob":"{snapshot}"}}"#).unwrap();
-            }
-            name(
-                &mut text,
-                "assistant",
-                &format!(
-                    r#""message":{{"id":"m{turn}-{call}","role":"assistant","model":"m","content":[{{"type":"tool_use","id":"t{turn}-{call}","name":"Bash","input":{{"command":"grep -rn value"}}}}],"stop_reason":"tool_use","usage":{{"input_tokens":10,"output_tokens":5}}}}"#
-                ),
-            );
-            let output = if build == "native" { "short" } else { &output };
-            name(
-                &mut text,
-                "user",
-                &format!(
-                    r#""message":{{"role":"user","content":[{{"tool_use_id":"t{turn}-{call}","type":"tool_result","content":"{output}","is_error":false}}]}},"toolUseResult":{{"stdout":"{output}","stderr":"","interrupted":false}}"#
-                ),
-            );
-        }
-        name(
-            &mut text,
-            "assistant",
-            &format!(
-                r#""message":{{"id":"m{turn}","role":"assistant","model":"m","content":[{{"type":"text","text":"answer {turn}"}}],"stop_reason":"end_turn"}}"#
-            ),
-        );
-    }
-    text
 }

@@ -1,0 +1,179 @@
+//! Words of thousands of transcripts: how long it takes to read them all, what the index takes, and how soon something
+//! is found, beside those who read everything each time.
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
+
+#[path = "support/past.rs"]
+mod past;
+#[path = "support/mod.rs"]
+mod support;
+#[path = "../../hostler-claude/benches/support/written.rs"]
+mod written;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use hostler_testkit::bench::{Row, Table, median};
+use hostler_testkit::raw::Raw;
+use past::{option, peak};
+use serde_json::{Value, json};
+use support::{Home, ms, resident};
+use written::{BUILDS, written};
+
+const ROUNDS: usize = 30;
+
+/// Those who read everything are asked less often.
+const READINGS: usize = 3;
+const PROJECTS: usize = 50;
+const VOCABULARY: usize = 20_000;
+
+/// What is said in one conversation only, as the last words of a sentence.
+const RARE: &str = "zyzzyva heliotrope lantern";
+
+/// What is looked for, and what those look for who read everything.
+struct Search {
+    what: &'static str,
+    query: String,
+    beside: String,
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let sessions = option("--sessions", 2_000);
+    let home = Home::new();
+    let empty = home.serve(&["--upstream", "scripted"]);
+    drop(Raw::initialized(&empty.url).await);
+    let idle = resident(empty.pid);
+    drop(empty);
+
+    let records = home.path("claude");
+    let mut words = Words(1);
+    for number in 0..sessions {
+        let mut say = |count| words.sentence(count, number == sessions / 2);
+        written(&records, BUILDS[number % 2], 40 * 1024, number % PROJECTS, &mut say);
+    }
+    let records = records.join("projects");
+
+    let host = home.serve(&["--upstream", "scripted"]);
+    let mut raw = Raw::initialized(&host.url).await;
+    assert_eq!(find(&mut raw, "zyzzyva", true).await, 1);
+    let read = ms(host.started, Instant::now());
+    let memory = (resident(host.pid) - idle, peak(host.pid));
+    drop((raw, host));
+
+    let host = home.serve(&["--upstream", "scripted"]);
+    let mut raw = Raw::initialized(&host.url).await;
+    let begun = Instant::now();
+    assert_eq!(find(&mut raw, "zyzzyva", false).await, 1);
+    let first = ms(begun, Instant::now());
+    let begun = Instant::now();
+    assert_eq!(find(&mut raw, "zyzzyva", true).await, 1);
+    let again = ms(begun, Instant::now());
+
+    let grep = |word: &str| reading("grep", &["-rlF"], word, &records).expect("grep is there");
+    let grep_rare = grep("zyzzyva");
+    let row = |what: String, unit, hostler, beside, target| Row { what, unit, hostler, beside, target };
+    let beside = |name: &str, value| Some((name.to_owned(), value));
+    let (index, all) = (size(&home.path("state").join("hostler"), "search.db"), size(&records, ""));
+    let mut table = vec![
+        row(
+            format!("{sessions} sessions, from the start of the host to all of them read"),
+            "ms",
+            read,
+            beside("grep -rl", grep_rare),
+            None,
+        ),
+        row("the index, beside the transcripts".into(), "MiB", index, beside("transcripts", all), None),
+        row("memory beyond an empty host when all is read".into(), "MiB", memory.0, None, None),
+        row("highest memory of all meanwhile".into(), "MiB", memory.1, beside("empty host", idle), None),
+        row("a rare word, first search after a start".into(), "ms", first, beside("grep -rl", grep_rare), None),
+        row("the same, waiting for what is new".into(), "ms", again, beside("grep -rl", grep_rare), None),
+    ];
+    for Search { what, query, beside: word } in searches() {
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let begun = Instant::now();
+            raw.hear("hostler/search", json!({"query": query}), |_| ()).await;
+            times.push(ms(begun, Instant::now()));
+        }
+        assert!(find(&mut raw, &query, false).await > 0, "{query}");
+        table.push(row(format!("{what}, p50"), "ms", median(&times), beside("grep -rl", grep(&word)), None));
+        if let Some(time) = reading("rg", &["-lF", "--no-ignore", "--hidden"], &word, &records) {
+            table.push(row(format!("{what}, p50"), "ms", median(&times), beside("rg -l", time), None));
+        }
+    }
+    println!("{}", Table { rows: table });
+}
+
+fn searches() -> Vec<Search> {
+    let frequent = word(0);
+    let filtered = format!("tool:Bash workspace:/home/dana/7 {frequent}");
+    let search = |what, query: &str, beside: &str| Search { what, query: query.to_owned(), beside: beside.to_owned() };
+    vec![
+        search("a word that is nearly everywhere", &frequent, &frequent),
+        search("a rare word", "zyzzyva", "zyzzyva"),
+        search("a phrase", "\"heliotrope lantern\"", "heliotrope lantern"),
+        search("the beginning of a rare word", "zyzz*", "zyzz"),
+        search("the beginning of many words", "b*", "b"),
+        search("a word, of one tool and one workspace", &filtered, &frequent),
+    ]
+}
+
+/// How many sessions are found.
+async fn find(raw: &mut Raw, query: &str, wait: bool) -> usize {
+    let answer: Value = raw.call("hostler/search", json!({"query": query, "wait": wait})).await.expect("an answer");
+    answer["items"].as_array().expect("items").len()
+}
+
+/// How long it takes to read everything; `None` if there is no such program.
+fn reading(program: &str, options: &[&str], word: &str, directory: &Path) -> Option<f64> {
+    let mut times = Vec::new();
+    for _ in 0..READINGS {
+        let begun = Instant::now();
+        let mut command = Command::new(program);
+        command.args(options).arg("-e").arg(word).arg(directory).stdin(Stdio::null()).stdout(Stdio::null());
+        command.status().ok()?;
+        times.push(ms(begun, Instant::now()));
+    }
+    Some(median(&times))
+}
+
+/// Of all files below a directory whose names begin so, in MiB.
+fn size(directory: &Path, begins: &str) -> f64 {
+    let entries = std::fs::read_dir(directory).expect("a directory").flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(facts) if facts.is_dir() => size(&entry.path(), begins),
+        Ok(facts) if entry.file_name().to_string_lossy().starts_with(begins) => facts.len() as f64 / 1_048_576.0,
+        _ => 0.0,
+    });
+    sizes.sum()
+}
+
+/// The same words in every run; few of them are frequent, and many rare, as in any language.
+struct Words(u64);
+
+impl Words {
+    fn sentence(&mut self, count: usize, rare: bool) -> String {
+        let mut words: Vec<String> = (0..count).map(|_| word(self.next())).collect();
+        if rare {
+            words.push(RARE.to_owned());
+        }
+        words.join(" ")
+    }
+
+    fn next(&mut self) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let part = (self.0 >> 40) as f64 / (1_u64 << 24) as f64;
+        (VOCABULARY as f64).powf(part) as usize - 1
+    }
+}
+
+fn word(number: usize) -> String {
+    let syllables = ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te"];
+    let (mut rest, mut word) = (number + syllables.len(), String::new());
+    while rest > 0 {
+        word.push_str(syllables[rest % syllables.len()]);
+        rest /= syllables.len();
+    }
+    word
+}

@@ -14,6 +14,7 @@ use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use url::Url;
+use uuid::Uuid;
 
 use crate::actor::{BackgroundOutput, Forgotten, Input, NotForgotten, Origin, SessionHandle, Subscribe};
 use crate::attach::{Fetch, PlanSummary};
@@ -262,6 +263,10 @@ impl Engine {
         if sessions.knows(&session_uri) {
             return Err(EngineError::SessionExists(session_uri.to_string()));
         }
+        // However it is spelled: what somebody else has said is not this session's to go on with, or to delete.
+        if sessions.has_conversation(session.conversation) {
+            session.conversation = Uuid::new_v4();
+        }
         host.shelf.places.put(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
         let handle = SessionHandle::spawn(host, Origin::Provisional(Box::new(session)));
         sessions.live.insert(session_uri, handle);
@@ -293,8 +298,8 @@ impl Engine {
         let (reply, done) = oneshot::channel();
         let sent = handle.send(Input::Dispose(reply)).await;
         let disposed = done.await;
-        if let Ok(Ok(Forgotten { listed })) = &disposed {
-            self.host.forget_conversations(session, *listed).await;
+        if let Ok(Ok(Forgotten { led })) = &disposed {
+            self.host.forget_conversations(session, *led).await;
         }
         let result = {
             let mut sessions = self.host.sessions();

@@ -8,6 +8,9 @@ use crate::wire::Text;
 
 use super::words;
 
+/// How many characters of a name are kept: more than clients may write.
+const LONGEST_NAME: usize = 1024;
+
 /// How many characters of somebody's words a list shows.
 const SHOWN: usize = 200;
 
@@ -118,8 +121,11 @@ impl Outline {
             "tag" => (&mut self.tag, &line.tag),
             _ => return,
         };
+        // What people have called it is kept as they wrote it: they may have done so here.
+        let is_name = matches!(&*line.label, "custom-title" | "tag");
+        let value = value.as_ref().map(|value| if is_name { named(value) } else { shown(value) });
         // Taking a tag away is an empty one.
-        *slot = value.as_ref().map(|value| shown(value)).filter(|value| !value.is_empty());
+        *slot = value.filter(|value| !value.is_empty());
     }
 }
 
@@ -195,6 +201,11 @@ fn is_made_up(text: &str) -> bool {
     tag || text.starts_with("[Request interrupted by user")
 }
 
+/// A name, whole unless it is absurdly long.
+fn named(text: &str) -> String {
+    text.trim().chars().take(LONGEST_NAME).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// On one line, and not too long.
 fn shown(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -214,6 +225,16 @@ mod tests {
     }
 
     const BEGIN: &str = r#"{"type":"user","uuid":"a","cwd":"/p","gitBranch":"main","timestamp":"2026-01-02T03:04:05Z","message":{"content":[{"type":"text","text":"first\n  words"}]}}"#;
+
+    #[test]
+    fn a_name_is_kept_as_it_was_written() {
+        let name = format!("two  spaces and {}", "many words ".repeat(30)).trim_end().to_owned();
+        let note = serde_json::json!({ "customTitle": name });
+        let line = note.to_string().replacen('{', r#"{"type":"custom-title","#, 1);
+        assert_eq!(outline(&[&line]).title.as_deref(), Some(&*name));
+        let line = r#"{"type":"custom-title","customTitle":" a\nb "}"#;
+        assert_eq!(outline(&[line]).title.as_deref(), Some("a b"));
+    }
 
     #[test]
     fn a_list_knows_where_and_when_it_began_and_with_which_words() {

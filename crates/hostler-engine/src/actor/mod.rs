@@ -156,8 +156,8 @@ pub(crate) type Disposed = Result<Forgotten, NotForgotten>;
 /// A session that is gone.
 #[derive(Default)]
 pub(crate) struct Forgotten {
-    /// Whether the world knew it. Then its agent is to forget it, too.
-    pub(crate) listed: bool,
+    /// Whether the agent has led its conversation, and is to forget it, too.
+    pub(crate) led: bool,
 }
 
 /// A session that the store could not forget.
@@ -189,6 +189,11 @@ impl SessionHandle {
         let task_host = Arc::clone(host);
         host.tasks.spawn(async move { run(task_host, origin, inputs).await });
         Self { mailbox }
+    }
+
+    /// Sends without waiting. `false` if the session is too busy, or gone.
+    pub(crate) fn try_send(&self, input: Input) -> bool {
+        self.mailbox.try_send(input).is_ok()
     }
 
     pub(crate) async fn send(&self, input: Input) -> Result<(), EngineError> {
@@ -487,7 +492,7 @@ impl Actor {
         match self.host.store.sequencer().commit(batch).await {
             Ok(_) => {
                 self.forget_budget();
-                Ok(Forgotten { listed: self.session.listed })
+                Ok(Forgotten { led: self.session.listed && self.session.token.is_some() })
             }
             Err(error) => Err(NotForgotten { listed: self.session.listed, error }),
         }

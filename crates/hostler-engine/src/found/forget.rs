@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hostler_driver::Lead;
 use hostler_store::{Batch, Durability};
 use uuid::Uuid;
 
@@ -14,6 +15,12 @@ use crate::uri;
 impl Host {
     /// Deletes a session that was only found, without taking it in. `None` if it is no such session.
     pub(crate) async fn forget_found(self: &Arc<Self>, session: &str) -> Option<Result<(), EngineError>> {
+        let known = self.sessions().found.get(session).map(|found| (found.provider.clone(), found.conversation.id))?;
+        if self.is_led(&known.0, known.1).await {
+            let why =
+                "somebody is in the middle of a turn of this conversation elsewhere; it can be deleted after that";
+            return Some(Err(EngineError::Invalid(why.to_owned())));
+        }
         let (uri, found) = {
             let mut sessions = self.sessions();
             let (uri, found) = sessions.found.remove_entry(session)?;
@@ -24,6 +31,7 @@ impl Host {
         let (host, gone) = (Arc::clone(self), Arc::clone(&uri));
         let batch =
             Batch::new(None, Durability::Durable).conversation(conversation.id.to_string(), None).then(move |_| {
+                host.search.gone(&gone);
                 if host.catalogue.remove(&gone) {
                     host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(gone));
                 }
@@ -45,8 +53,16 @@ impl Host {
         })
     }
 
-    /// A stored session is gone: its conversations are not found again. If the world knew it, their records go, too.
-    pub(crate) async fn forget_conversations(&self, session: &str, listed: bool) {
+    /// Whether a process says that it is busy with a conversation. Its words would go to a file that is not there any more.
+    async fn is_led(&self, provider: &str, conversation: Uuid) -> bool {
+        match self.archive(provider) {
+            Some(archive) => archive.lead(conversation).await == Some(Lead::Busy),
+            None => false,
+        }
+    }
+
+    /// A stored session is gone: its conversations are not found again. If the agent has led them, their records go, too.
+    pub(crate) async fn forget_conversations(&self, session: &str, led: bool) {
         let forgotten: Vec<Uuid> = {
             let mut sessions = self.sessions();
             let of_it = sessions.conversations.iter_mut().filter(|(_, owner)| owner.as_deref() == Some(session));
@@ -54,7 +70,7 @@ impl Host {
         };
         let provider = session.split_once(':').map_or("", |(scheme, _)| scheme);
         let provider = if self.drivers.contains_key(provider) { provider } else { &self.default_provider };
-        for id in forgotten.into_iter().filter(|_| listed) {
+        for id in forgotten.into_iter().filter(|_| led) {
             self.delete_record(provider, id).await;
         }
     }

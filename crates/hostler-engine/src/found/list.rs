@@ -55,6 +55,11 @@ impl Sessions {
         }
     }
 
+    /// Whether a conversation is known, whoever led it.
+    pub(crate) fn has_conversation(&self, id: Uuid) -> bool {
+        self.conversations.contains_key(&id) || self.found.values().any(|found| found.conversation.id == id)
+    }
+
     /// Whether a session is more than found.
     fn is_ours(&self, uri: &str) -> bool {
         self.live.contains_key(uri) || self.dormant.contains_key(uri) || self.leaving.contains(uri)
@@ -95,7 +100,7 @@ impl Host {
         };
         steps.extend(self.sessions().found.iter().filter_map(gone));
         self.take_steps(provider, steps).await;
-        self.tell_ours(seen, ours).await;
+        self.tell_ours(seen, ours);
     }
 
     async fn take_steps(self: &Arc<Self>, provider: &str, steps: Vec<Step>) {
@@ -148,24 +153,25 @@ impl Host {
     }
 
     /// Tells sessions what has become of their agents' records.
-    async fn tell_ours(self: &Arc<Self>, seen: &mut Seen, ours: HashMap<Uuid, (Arc<str>, FoundConversation)>) {
+    fn tell_ours(self: &Arc<Self>, seen: &mut Seen, ours: HashMap<Uuid, (Arc<str>, FoundConversation)>) {
         let mut now = HashMap::with_capacity(ours.len());
         for (id, (session, conversation)) in ours {
             let before = seen.ours.remove(&id);
-            if before.as_ref() != Some(&conversation) {
-                self.tell_session_of(&session, before.as_ref(), &conversation).await;
+            let same = before.as_ref() == Some(&conversation);
+            if same || self.tell_session_of(&session, before.as_ref(), &conversation) {
+                now.insert(id, conversation);
             }
-            now.insert(id, conversation);
         }
         seen.ours = now;
     }
 
-    async fn tell_session_of(
+    /// `false` if the session is too busy to hear it: then it is told after the next look. Looks wait for nobody.
+    fn tell_session_of(
         self: &Arc<Self>,
         session: &Arc<str>,
         before: Option<&FoundConversation>,
         now: &FoundConversation,
-    ) {
+    ) -> bool {
         let handle = {
             let mut sessions = self.sessions();
             let same = before.is_some_and(|before| (&before.given_title, &before.tag) == (&now.given_title, &now.tag));
@@ -180,9 +186,7 @@ impl Host {
                 sessions.live.get(session).cloned()
             }
         };
-        if let Some(handle) = handle {
-            let _ = handle.send(Input::Record(Box::new(now.clone()))).await;
-        }
+        handle.is_none_or(|handle| handle.try_send(Input::Record(Box::new(now.clone()))))
     }
 }
 

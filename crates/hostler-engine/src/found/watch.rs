@@ -24,6 +24,9 @@ const MOMENT: Duration = Duration::from_millis(150);
 /// A look takes at most this part of the time, however often something changes.
 const SHARE: u32 = 20;
 
+/// But nobody waits longer than this for what has changed.
+const LONG: Duration = Duration::from_millis(800);
+
 /// How often an archive is looked at that cannot be watched.
 const POLL: Duration = Duration::from_secs(3);
 
@@ -137,9 +140,7 @@ async fn follow(place: Place, host: Weak<Host>, mut wishes: watch::Receiver<u64>
     loop {
         // Before the look, so that nothing falls between.
         let whole = listener.listen().await;
-        let began = Instant::now();
-        look(&place, &host).await;
-        let took = began.elapsed();
+        let took = look(&place, &host).await;
         let wait = {
             let Some(host) = host.upgrade() else { return };
             if std::mem::take(&mut first) {
@@ -148,21 +149,25 @@ async fn follow(place: Place, host: Weak<Host>, mut wishes: watch::Receiver<u64>
             host.clock.sleep(if whole { SLOW_POLL } else { POLL })
         };
         tokio::select! {
-            () = listener.heard() => tokio::time::sleep(MOMENT.max(took * SHARE)).await,
+            () = listener.heard() => tokio::time::sleep((took * SHARE).clamp(MOMENT, LONG)).await,
             changed = wishes.changed() => if changed.is_err() { return },
             () = wait => {}
         }
     }
 }
 
-async fn look(place: &Place, host: &Weak<Host>) {
+/// Looks, and says how long the archive took for it.
+async fn look(place: &Place, host: &Weak<Host>) -> Duration {
     let mut seen = place.seen.lock().await;
+    let began = Instant::now();
     let found = place.archive.look().await;
-    let Some(host) = host.upgrade() else { return };
+    let took = began.elapsed();
+    let Some(host) = host.upgrade() else { return took };
     if !found.unreadable.is_empty() {
         tracing::debug!(files = found.unreadable.len(), "some of the agent's files could not be read");
     }
     host.compare(&place.provider, &mut seen, found.conversations).await;
+    took
 }
 
 /// Hears that something has changed in a directory, or in one of those in it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ahp_types::state::SessionSummary;
-use hostler_driver::ArchiveError;
+use hostler_driver::{ArchiveError, ConversationStart, DriverEvent, Lead, ResumeToken};
 use hostler_engine::{Delivery, EngineError, NoticeKind, ROOT, ShowExternal, Subscriber};
 use hostler_testkit::fake_archive::FakeArchive;
 use serde_json::{Value, json};
@@ -182,6 +182,40 @@ async fn a_provisional_session_that_is_given_up_deletes_nothing() {
     rig.engine.dispose_session(SESSION).await.unwrap();
     assert!(archive.found(ours).is_some());
     assert_eq!(titles(&rig).await, ["message 1"], "it is somebody else's, and found");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_whose_name_spells_a_found_one_otherwise_deletes_nothing() {
+    let (mut rig, archive) = found(1, 2).await;
+    rig.engine.look_at_archives().await;
+    let loud = format!("claude:/{}", FOUND.strip_prefix("claude:/").unwrap().to_uppercase());
+    rig.create(&loud);
+    let mut listener = rig.listen(&loud).await;
+    rig.say(&loud, "t1", "hello").await;
+    let start = rig.starts.next().await;
+    assert!(matches!(start.spec.conversation, ConversationStart::New(ours) if ours != id()));
+    let agent = start.succeed();
+    agent.emit(DriverEvent::ResumeToken(ResumeToken("record-of-its-own".to_owned()))).await;
+    agent.answer(1, "an ", "answer").await;
+    listener.until("chat/turnComplete").await;
+    rig.engine.dispose_session(&loud).await.unwrap();
+    assert!(archive.found(id()).is_some());
+    assert_eq!(titles(&rig).await, ["message 1"]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_conversation_in_the_middle_of_somebody_elses_turn_is_not_deleted() {
+    let (rig, archive) = found(1, 2).await;
+    rig.engine.look_at_archives().await;
+    archive.change(id(), |known| known.lead = Some(Lead::Busy));
+    let refused = rig.engine.dispose_session(FOUND).await.unwrap_err();
+    assert!(refused.to_string().contains("in the middle of a turn"), "{refused}");
+    assert!(archive.found(id()).is_some());
+    archive.change(id(), |known| known.lead = Some(Lead::Idle));
+    rig.engine.dispose_session(FOUND).await.unwrap();
+    assert_eq!(archive.found(id()), None);
     rig.engine.shutdown().await;
 }
 

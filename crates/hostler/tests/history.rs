@@ -7,6 +7,8 @@ mod common;
 mod golden;
 #[path = "history/listing.rs"]
 mod listing;
+#[path = "history/live.rs"]
+mod live;
 #[path = "history/second.rs"]
 mod second;
 #[path = "history/taking.rs"]

@@ -1,5 +1,6 @@
 //! Others who know the agent's conversations and nothing else of the first host.
 
+use std::io::Write as _;
 use std::process::Stdio;
 
 use hostler_testkit::peer::Peer;
@@ -7,7 +8,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use crate::common::bench::Bench;
-use crate::common::{Host, executable, finish, text};
+use crate::common::{Host, executable, files, finish, text};
 
 /// A host with a state directory of its own; the agent's directory is the same.
 pub(crate) struct Second {
@@ -40,6 +41,13 @@ impl Second {
 
 /// Continues the bench's conversation as a person at a terminal does.
 pub(crate) async fn in_the_terminal(bench: &Bench, prompt: &str) -> String {
+    let output = finish(terminal(bench, prompt)).await;
+    assert!(output.status.success(), "{}: {}{}", bench.build, text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The command that a person at a terminal continues the bench's conversation with. It may run other commands.
+pub(crate) fn terminal(bench: &Bench, prompt: &str) -> Command {
     let conversation = bench.uris.session.strip_prefix("claude:/").unwrap();
     let executable = executable(bench.build);
     let mut command = match bench.build {
@@ -51,7 +59,7 @@ pub(crate) async fn in_the_terminal(bench: &Bench, prompt: &str) -> String {
         _ => Command::new(&executable),
     };
     command
-        .args(["--print", "--resume", conversation, "--", prompt])
+        .args(["--print", "--allowedTools=Bash", "--resume", conversation, "--", prompt])
         .current_dir(bench.home.work())
         .stdin(Stdio::null())
         .kill_on_drop(true)
@@ -63,7 +71,15 @@ pub(crate) async fn in_the_terminal(bench: &Bench, prompt: &str) -> String {
         .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
         .env("ANTHROPIC_BASE_URL", &bench.upstream.url)
         .env("ANTHROPIC_API_KEY", "sk-of-the-test");
-    let output = finish(command).await;
-    assert!(output.status.success(), "{}: {}{}", bench.build, text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
+    command
+}
+
+/// Names the bench's conversation as a person at a terminal does: the agent writes such a line.
+pub(crate) fn name_in_the_terminal(bench: &Bench, title: &str) {
+    let conversation = bench.uris.session.strip_prefix("claude:/").unwrap();
+    let name = format!("{conversation}.jsonl");
+    let path = files(&bench.home.path("claude")).into_iter().find(|path| path.ends_with(&name)).unwrap();
+    let record = format!(r#"{{"type":"custom-title","customTitle":{title:?},"sessionId":"{conversation}"}}"#);
+    let mut file = std::fs::File::options().append(true).open(path).unwrap();
+    writeln!(file, "{record}").unwrap();
 }

@@ -35,7 +35,9 @@ fn asked(bench: &Bench) -> Vec<(String, Vec<Value>)> {
         blocks.retain(|block| !block["text"].as_str().is_some_and(|text| text.contains("<system-reminder>")));
         // The scripted model makes its ids of the whole request, and so of the directory in it.
         for block in &mut blocks {
-            ["cache_control", "id", "tool_use_id", "signature"].map(|key| block.as_object_mut().unwrap().remove(key));
+            for key in ["cache_control", "id", "tool_use_id", "signature"] {
+                block.as_object_mut().unwrap().remove(key);
+            }
         }
         match asked.last_mut().filter(|(last, _)| *last == role) {
             Some((_, last)) => last.extend(blocks),

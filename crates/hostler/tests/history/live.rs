@@ -1,0 +1,133 @@
+//! A found session is open while somebody else goes on with its conversation: what happens there is seen here, unasked.
+
+use ahp::client::{ClientEvent, SubscriptionEvent};
+use ahp_types::StateAction;
+use hostler_testkit::peer::Peer;
+use serde_json::Value;
+
+use super::second::{Second, in_the_terminal, name_in_the_terminal, terminal};
+use crate::common::BUILDS;
+use crate::common::bench::Bench;
+use crate::common::{finish, text};
+
+/// Waits for something among all that was heard since; answers what is made of it.
+async fn hears<T>(peer: &mut Peer, since: usize, fits: impl Fn(&ClientEvent) -> Option<T>) -> T {
+    loop {
+        if let Some(found) = peer.heard.iter().skip(since).find_map(&fits) {
+            return found;
+        }
+        peer.next().await;
+    }
+}
+
+fn action<'a>(event: &'a ClientEvent, channel: &str) -> Option<&'a StateAction> {
+    match &event.event {
+        SubscriptionEvent::Action(envelope) if event.channel == channel => Some(&envelope.action),
+        _ => None,
+    }
+}
+
+/// The change of a session's line in the list, if that is what was heard.
+fn line(event: &ClientEvent, session: &str) -> Option<Value> {
+    match &event.event {
+        SubscriptionEvent::SessionSummaryChanged(change) if change.session == session => {
+            Some(serde_json::to_value(&change.changes).unwrap())
+        }
+        _ => None,
+    }
+}
+
+/// What was said last in a chat, as its subscriber knows it: the state that it began with, and what it heard since.
+async fn last_turn(second: &mut Second, bench: &Bench, since: usize) -> Value {
+    let ended = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
+        StateAction::ChatTurnComplete(over) => Some(over.turn_id.clone()),
+        _ => None,
+    };
+    let turn = hears(&mut second.peer, since, ended).await;
+    let said = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
+        StateAction::ChatTurnStarted(began) if began.turn_id == turn => Some(began.message.text.clone()),
+        _ => None,
+    };
+    let said = hears(&mut second.peer, since, said).await;
+    let chat = serde_json::to_value(second.peer.chat(&bench.uris.chat).await).unwrap();
+    let last = chat["turns"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["id"], &last["message"]["text"]), (&turn.into(), &said.into()), "the state says the same");
+    last
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_does_in_the_terminal_comes_to_whoever_has_the_session_open() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say one").await;
+        bench = bench.restart_host().await;
+        let mut second = Second::start(&bench).await;
+        let session = bench.uris.session.clone();
+        assert_eq!(second.chat(&bench).await["turns"].as_array().unwrap().len(), 1, "{build}");
+
+        let since = second.peer.heard.len();
+        in_the_terminal(&bench, "!say two").await;
+        let turn = last_turn(&mut second, &bench, since).await;
+        assert_eq!(turn["message"]["text"], "!say two", "{build}");
+        assert_eq!(turn["responseParts"][0]["content"], "two", "{build}");
+        let modified = |event: &ClientEvent| line(event, &session)?["modifiedAt"].as_str().map(str::to_owned);
+        hears(&mut second.peer, since, modified).await;
+
+        let since = second.peer.heard.len();
+        name_in_the_terminal(&bench, "Horses");
+        let named = |event: &ClientEvent| match action(event, &session)? {
+            StateAction::SessionTitleChanged(named) => Some(named.title.clone()),
+            _ => None,
+        };
+        assert_eq!(hears(&mut second.peer, since, named).await, "Horses", "{build}");
+        let named = |event: &ClientEvent| line(event, &session)?["title"].as_str().map(str::to_owned);
+        assert_eq!(hears(&mut second.peer, since, named).await, "Horses", "{build}");
+        second.host.stop().await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_somebody_is_in_the_middle_of_a_turn_nothing_can_be_said_here() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say one").await;
+        bench = bench.restart_host().await;
+        let mut second = Second::start(&bench).await;
+        second.chat(&bench).await;
+
+        let since = second.peer.heard.len();
+        let gate = bench.gate("there");
+        let script = format!("!tool Bash {}\n!say two", gate.call());
+        let there = tokio::spawn(finish(terminal(&bench, &script)));
+        gate.reached().await;
+        let activity = |event: &ClientEvent| match action(event, &bench.uris.chat)? {
+            StateAction::ChatActivityChanged(now) => now.activity.clone(),
+            _ => None,
+        };
+        assert_eq!(hears(&mut second.peer, since, activity).await, "Continued elsewhere", "{build}");
+
+        let since = second.peer.heard.len();
+        second.peer.say(&bench.uris.chat, "!say three").await;
+        let refused = |event: &ClientEvent| match &event.event {
+            SubscriptionEvent::Action(envelope) => envelope.rejection_reason.clone(),
+            _ => None,
+        };
+        let reason = hears(&mut second.peer, since, refused).await;
+        assert_eq!(reason, "the conversation is being continued elsewhere; wait until that turn is over", "{build}");
+        assert!(second.host.agents().is_empty(), "{build}: no agent is started for it");
+
+        let since = second.peer.heard.len();
+        gate.open();
+        let output = there.await.unwrap();
+        assert!(output.status.success(), "{build}: {}{}", text(&output.stdout), text(&output.stderr));
+        let turn = last_turn(&mut second, &bench, since).await;
+        assert_eq!(turn["message"]["text"], script, "{build}");
+        assert_eq!(second.chat(&bench).await["activity"], Value::Null, "{build}: it is over");
+        second.peer.ask(&bench.uris.chat, "!say four").await;
+        assert_eq!(bench.heard("!say three").last(), Some(&0), "{build}: what was refused was not said");
+        assert_eq!(bench.heard("!say two").last(), Some(&1), "{build}: what was said there was heard");
+        second.host.stop().await;
+        bench.stop().await;
+    }
+}

@@ -21,6 +21,9 @@ pub trait Archive: Send + Sync + 'static {
         None
     }
 
+    /// Whether the record that a resume token continues is there, also if it is not worth a line of the list.
+    fn keeps(&self, token: &ResumeToken) -> BoxFuture<'static, bool>;
+
     /// Looks where everything stands in a conversation, as it is now. Its turns are told later, by their places.
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>>;
 

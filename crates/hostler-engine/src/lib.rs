@@ -60,7 +60,7 @@ pub use configure::{ConfigWish, SessionConfig};
 pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE, TURNS_IN_MEMORY};
 pub use error::EngineError;
 pub use fleet::{Caps, FleetConfig, FleetStatus};
-pub use found::ShowExternal;
+pub use found::{Checkup, Finding, FindingKind, ShowExternal};
 pub use hostler_attachments::Limits as AttachmentLimits;
 pub use hostler_driver::{Clock, Images};
 pub use hostler_files::{Access, EntryKind, FileError, FileKind, WriteMode};

@@ -3,6 +3,8 @@
 
 mod common;
 
+#[path = "found/checkup.rs"]
+mod checkup;
 #[path = "found/elsewhere.rs"]
 mod elsewhere;
 #[path = "found/listing.rs"]

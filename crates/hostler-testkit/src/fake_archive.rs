@@ -23,6 +23,8 @@ pub struct FakeArchive {
 
 struct Shared {
     conversations: Mutex<BTreeMap<Uuid, FakeConversation>>,
+    /// Files that cannot be read, and why.
+    unreadable: Mutex<Vec<(PathBuf, String)>>,
     /// How many tellings may still happen; the others wait.
     tellings: watch::Sender<usize>,
     /// Whether looks come to their end.
@@ -38,6 +40,8 @@ pub struct FakeConversation {
     pub turns: Vec<FakeTurn>,
     /// Why it cannot be read, if it cannot.
     pub broken: Option<ArchiveError>,
+    /// What is wrong with it, though it can be read.
+    pub damage: Vec<String>,
     /// What somebody who leads it says.
     pub lead: Option<Lead>,
 }
@@ -91,7 +95,7 @@ impl FakeArchive {
     /// An empty archive that says that it lives in this directory.
     pub fn new(directory: &Path) -> Arc<Self> {
         let (tellings, looks) = (watch::Sender::new(usize::MAX), watch::Sender::new(true));
-        let shared = Shared { conversations: Mutex::default(), tellings, looks };
+        let shared = Shared { conversations: Mutex::default(), unreadable: Mutex::default(), tellings, looks };
         Arc::new(Self { directory: directory.to_owned(), shared: Arc::new(shared) })
     }
 
@@ -112,7 +116,8 @@ impl FakeArchive {
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         };
         let turns = (1..=turns).map(|n| FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))).collect();
-        self.conversations().insert(id, FakeConversation { found, turns, broken: None, lead: None });
+        self.conversations()
+            .insert(id, FakeConversation { found, turns, broken: None, damage: Vec::new(), lead: None });
     }
 
     /// Changes a conversation.
@@ -132,6 +137,12 @@ impl FakeArchive {
     /// Takes a conversation out.
     pub fn remove(&self, id: Uuid) {
         self.conversations().remove(&id);
+    }
+
+    /// Puts a file into it that cannot be read.
+    pub fn put_unreadable(&self, path: &Path, why: &str) {
+        let mut unreadable = self.shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        unreadable.push((path.to_owned(), why.to_owned()));
     }
 
     /// Lets looks come to their end, or not.
@@ -183,7 +194,8 @@ impl Archive for FakeArchive {
             let conversations = shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
             let mut conversations: Vec<_> = conversations.values().map(|known| known.found.clone()).collect();
             conversations.sort_by_key(|found| std::cmp::Reverse(found.modified));
-            Found { conversations, unreadable: Vec::new() }
+            let unreadable = shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Found { conversations, unreadable }
         }
         .boxed()
     }
@@ -192,14 +204,20 @@ impl Archive for FakeArchive {
         Uuid::try_parse(token.0.strip_prefix("record-")?).ok()
     }
 
+    fn keeps(&self, token: &ResumeToken) -> BoxFuture<'static, bool> {
+        let kept = self.conversation(token).is_some_and(|id| self.conversations().contains_key(&id));
+        std::future::ready(kept).boxed()
+    }
+
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
         let opened = match self.conversations().get(&conversation) {
             None => Err(ArchiveError::Missing),
             Some(FakeConversation { broken: Some(error), .. }) => Err(error.clone()),
-            Some(FakeConversation { turns, .. }) => {
+            Some(FakeConversation { turns, damage, .. }) => {
                 let marks = turns.iter().map(|turn| turn.mark).collect();
-                let shared = Arc::clone(&self.shared);
-                Ok(Arc::new(FakeChronicle { shared, conversation, turns: turns.clone(), marks }) as Arc<dyn Chronicle>)
+                let (shared, damage) = (Arc::clone(&self.shared), damage.clone());
+                let turns = turns.clone();
+                Ok(Arc::new(FakeChronicle { shared, conversation, turns, marks, damage }) as Arc<dyn Chronicle>)
             }
         };
         std::future::ready(opened).boxed()
@@ -245,6 +263,7 @@ struct FakeChronicle {
     conversation: Uuid,
     turns: Vec<FakeTurn>,
     marks: Vec<Mark>,
+    damage: Vec<String>,
 }
 
 impl Chronicle for FakeChronicle {
@@ -274,6 +293,6 @@ impl Chronicle for FakeChronicle {
     }
 
     fn damage(&self) -> &[String] {
-        &[]
+        &self.damage
     }
 }

@@ -57,6 +57,11 @@ impl Archive for Transcripts {
         Path::new(&token.0).file_stem()?.to_str().and_then(|stem| Uuid::try_parse(stem).ok())
     }
 
+    fn keeps(&self, token: &ResumeToken) -> BoxFuture<'static, bool> {
+        let path = PathBuf::from(&token.0);
+        async move { tokio::task::spawn_blocking(move || path.is_file()).await.unwrap_or(true) }.boxed()
+    }
+
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
         let shelf = Arc::clone(&self.shelf);
         self.with(conversation, move |found| Ok(Arc::new(Book::open(found, &shelf)?) as Arc<dyn Chronicle>))

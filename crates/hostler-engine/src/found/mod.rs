@@ -2,12 +2,14 @@
 //!
 //! * [`list`]: they are in the list of sessions, as far as people want to see them there.
 //! * [`forget`]: what a person deletes is not found again.
+//! * [`checkup`]: what is wrong with what the agents keep.
 //! * [`namer`]: what people call a session is written into the agent's record.
 //! * [`watch`]: the archives are looked at whenever something changes in them.
 //! * [`retell`]: a turn of a record as the actions that it would have been here; pure.
 //! * [`taking`]: a conversation becomes a stored session when somebody opens it.
 //! * [`untold`]: whoever wants turns that are not taken in yet waits for them here.
 
+mod checkup;
 mod forget;
 mod list;
 mod namer;
@@ -19,6 +21,7 @@ mod watch;
 
 use hostler_driver::FoundConversation;
 
+pub use checkup::{Checkup, Finding, FindingKind};
 pub(crate) use list::{TAG, meta, tag_of};
 pub(crate) use namer::Namer;
 pub(crate) use retell::retell;

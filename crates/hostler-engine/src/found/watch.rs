@@ -44,6 +44,8 @@ pub(crate) struct Finder {
     /// Counts the wishes for another look.
     wishes: watch::Sender<u64>,
     show: Option<ShowExternal>,
+    /// Whoever examines everything does it alone.
+    pub(super) examining: Mutex<()>,
 }
 
 /// One archive.
@@ -60,12 +62,17 @@ impl Finder {
         let place = |(provider, archive)| Place { provider, archive, seen: Arc::default() };
         let archives: Vec<_> = archives.map(place).collect();
         let (unseen, wishes) = (watch::Sender::new(archives.len()), watch::Sender::new(0));
-        Self { archives, unseen, wishes, show }
+        Self { archives, unseen, wishes, show, examining: Mutex::default() }
     }
 
     /// What the host's own settings say.
     pub(crate) fn show(&self) -> Option<ShowExternal> {
         self.show
+    }
+
+    /// The archives, and whose they are.
+    pub(super) fn archives(&self) -> impl Iterator<Item = (&str, &Arc<dyn Archive>)> {
+        self.archives.iter().map(|place| (place.provider.as_str(), &place.archive))
     }
 
     /// Something that the list depends on has changed.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checkup;
 mod clients;
 mod connection;
 mod decode;

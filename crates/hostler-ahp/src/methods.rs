@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Audit(AuditParams),
     /// Look for something in all sessions.
     Search(SearchWish),
+    /// Look what is wrong with what the agents keep.
+    SessionsDoctor,
     /// Take pictures out of a conversation; its agent is closed for that.
     DropImages(DropParams),
     /// Say what would become of attachments, which are looked at for that.
@@ -232,6 +234,8 @@ pub(crate) fn command(
             Ok(wish) => return Command::Search(wish),
             Err(error) => Err(error),
         },
+        // AHP has no word for looking after what agents keep.
+        "hostler/sessionsDoctor" => return Command::SessionsDoctor,
         "createChat" => create_chat(engine, params),
         // AHP has no word for forgetting.
         "hostler/dropImages" => match decode::params::<DropParams>(params) {

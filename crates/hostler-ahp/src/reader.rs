@@ -182,6 +182,7 @@ impl Reader {
             Command::FetchTurns(params) => self.fetch_turns(id, params).await,
             Command::Resource(request) => self.resource(id, request).await,
             Command::Search(wish) => self.later(id, async move { crate::search::search(&engine, wish).await }),
+            Command::SessionsDoctor => self.look_up(id, async move { crate::checkup::check_up(&engine).await }).await,
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
             Command::SignIn(params) => {
                 // Tasks overtake each other: what the client has asked for last is settled here. A turn that is taken and

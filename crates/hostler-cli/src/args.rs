@@ -347,7 +347,22 @@ milliseconds since 1970; why is the rule, or the reason.")]
         #[arg(long)]
         all: bool,
     },
-    /// Removes sessions for good, and their audit logs with them.
+    /// Says what is wrong with the agents' own records of conversations; nothing is changed.
+    ///
+    /// Every record is read: what is damaged in it, whether it can be read at all, whether a session's record is gone, and
+    /// whether the record of a deleted session is still there. Ends with 1 if something is wrong.
+    #[command(after_long_help = "\
+Examples:
+  hostler sessions doctor
+  hostler sessions doctor --json | jq -r '.findings[] | select(.kind == \"damaged\") | .session'")]
+    Doctor {
+        /// Print what was found as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes sessions for good: what the host keeps, their audit logs, and the agent's own records of them.
+    ///
+    /// The agent's own command does not list them any more, and cannot continue them. The project's files are not touched.
     #[command(after_long_help = "\
 Examples:
   hostler sessions delete 1f0c
@@ -595,7 +610,11 @@ impl Cli {
                 flags.text(Key::Model, args.model.as_ref());
                 flags.text(Key::PermissionMode, args.permission_mode.as_ref());
             }
-            Command::Sessions(SessionsCommand::List { json, .. } | SessionsCommand::Show { json, .. }) => {
+            Command::Sessions(
+                SessionsCommand::List { json, .. }
+                | SessionsCommand::Show { json, .. }
+                | SessionsCommand::Doctor { json },
+            ) => {
                 flags.switch(Key::Json, *json);
             }
             Command::Sessions(SessionsCommand::Search(args)) => flags.switch(Key::Json, args.json),

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 mod common;
+#[path = "history/doctor.rs"]
+mod doctor;
 #[path = "history/golden.rs"]
 mod golden;
 #[path = "history/listing.rs"]

@@ -97,5 +97,6 @@ commands! {
     "hostler/dropImages" "chat" "which: last or all" => "dropped" [-32001, -32602] Offered;
     "hostler/planAttachments" "chat" "attachments" => "ok, reason?, files" [-32001, -32602, -32603] Offered;
     "hostler/search" "root" "query, limit?, offset?, flat?, wait?" => "items, nextOffset?, pending" [-32602, -32603] Offered;
+    "hostler/sessionsDoctor" "root" "" => "conversations, findings, more" [-32603] Offered;
     "hostler/stopBackgroundWork" "chat" "id" => "null" [-32001, -32602] Offered;
 }

@@ -201,6 +201,11 @@ impl Client {
         self.request("hostler/search", params).await
     }
 
+    /// What is wrong with what the agents keep, as the host says it.
+    pub(crate) async fn sessions_doctor(&self) -> Result<Box<RawValue>, ClientError> {
+        self.request("hostler/sessionsDoctor", &RootParams { channel: ROOT_RESOURCE_URI }).await
+    }
+
     /// What would become of attachments if a message brought them to a chat now. `None` from a host that does not look.
     pub(crate) async fn plan(
         &self,
@@ -376,6 +381,11 @@ impl Client {
 #[serde(rename_all = "camelCase")]
 struct Negotiated {
     protocol_version: String,
+}
+
+#[derive(Serialize)]
+struct RootParams<'a> {
+    channel: &'a str,
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,6 @@
 //! `hostler sessions`: what the host keeps, for people and scripts.
 
+mod doctor;
 mod search;
 mod table;
 mod transcript;
@@ -88,6 +89,7 @@ async fn act(
         }
         SessionsCommand::Export { session, .. } => export_audit(session, host, io).await,
         SessionsCommand::DropImages { session, all } => drop_images(session, *all, host, io).await,
+        SessionsCommand::Doctor { .. } => doctor::doctor(settings.json, environment, host, io).await,
         SessionsCommand::Delete { sessions, yes } => delete(sessions, *yes, host, io).await,
     }
 }

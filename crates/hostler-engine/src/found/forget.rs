@@ -31,7 +31,6 @@ impl Host {
         let (host, gone) = (Arc::clone(self), Arc::clone(&uri));
         let batch =
             Batch::new(None, Durability::Durable).conversation(conversation.id.to_string(), None).then(move |_| {
-                host.search.gone(&gone);
                 if host.catalogue.remove(&gone) {
                     host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(gone));
                 }

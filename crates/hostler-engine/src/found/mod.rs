@@ -6,6 +6,7 @@
 //! * [`namer`]: what people call a session is written into the agent's record.
 //! * [`watch`]: the archives are looked at whenever something changes in them.
 //! * [`retell`]: a turn of a record as the actions that it would have been here; pure.
+//! * [`tag`]: what people put on a session is written into the agent's record.
 //! * [`taking`]: a conversation becomes a stored session when somebody opens it.
 //! * [`untold`]: whoever wants turns that are not taken in yet waits for them here.
 
@@ -15,6 +16,7 @@ mod list;
 mod namer;
 mod retell;
 mod show;
+mod tag;
 mod taking;
 mod untold;
 mod watch;

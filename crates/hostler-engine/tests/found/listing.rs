@@ -259,6 +259,54 @@ async fn a_record_that_cannot_be_named_does_not_refuse_the_name() {
     rig.engine.shutdown().await;
 }
 
+fn tag_of(line: &SessionSummary) -> Value {
+    json!(line.meta)["hostler"]["tag"].clone()
+}
+
+#[tokio::test]
+async fn a_tag_is_put_on_a_found_session_without_opening_it() {
+    let (rig, archive) = found(1, 2).await;
+    rig.engine.sessions_are_found().await;
+    let mut root = root(&rig).await;
+    rig.engine.tag_session(FOUND, Some(" later ")).await.unwrap();
+    assert_eq!(archive.found(id()).unwrap().tag.as_deref(), Some("later"));
+    root.until("changed").await;
+    assert_eq!(tag_of(&lines(&rig).await[0]), "later");
+    assert_eq!(json!(lines(&rig).await[0].meta)["hostler"]["external"], true);
+    rig.engine.tag_session(FOUND, None).await.unwrap();
+    assert_eq!(tag_of(&lines(&rig).await[0]), Value::Null);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_tag_of_an_open_session_is_told_to_who_sees_it() {
+    let (rig, archive) = found(1, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.engine.tag_session(FOUND, Some("later")).await.unwrap();
+    listener.until("session/metaChanged").await;
+    assert_eq!(json!(listener.session.as_ref().unwrap().meta)["hostler"]["tag"], "later");
+    let rig = rig.restart().await;
+    assert_eq!(tag_of(&lines(&rig).await[0]), "later");
+    archive.remove(id());
+    let refused = rig.engine.tag_session(FOUND, None).await;
+    assert!(matches!(refused, Err(EngineError::Record(ArchiveError::Missing))), "{refused:?}");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_is_no_tag_or_no_session_is_refused() {
+    let (rig, archive) = found(1, 2).await;
+    for tag in ["", "  ", "two\nlines", "a\u{7}", &"x".repeat(101)] {
+        let refused = rig.engine.tag_session(FOUND, Some(tag)).await;
+        assert!(matches!(refused, Err(EngineError::Invalid(_))), "{tag:?}: {refused:?}");
+    }
+    assert_eq!(archive.found(id()).unwrap().tag, None);
+    rig.engine.tag_session(FOUND, Some(&"ü".repeat(100))).await.unwrap();
+    let unknown = rig.engine.tag_session(SESSION, Some("later")).await;
+    assert!(matches!(unknown, Err(EngineError::SessionNotFound(_))), "{unknown:?}");
+    rig.engine.shutdown().await;
+}
+
 #[tokio::test]
 async fn people_choose_what_is_listed_of_what_was_led_elsewhere() {
     let archive = empty();

@@ -1,0 +1,61 @@
+//! Tags. They are in the agents' records and nowhere else: whoever looks there sees them.
+
+use hostler_driver::ArchiveError;
+use uuid::Uuid;
+
+use crate::EngineError;
+use crate::engine::Engine;
+use crate::host::Host;
+
+/// The longest tag, in characters.
+const LONGEST: usize = 100;
+
+impl Engine {
+    /// Puts a tag on a session, or takes it off. Those who see the session are told of it.
+    ///
+    /// # Errors
+    /// If there is no such session, the tag is none, or the agent's record cannot take it.
+    pub async fn tag_session(&self, session: &str, tag: Option<&str>) -> Result<(), EngineError> {
+        let tag = tag.map(valid).transpose()?;
+        self.host.is_known_soon(session).await;
+        let (provider, conversations) = self.host.records_of(session)?;
+        let archive = self.host.archive(&provider).ok_or(ArchiveError::Missing)?;
+        let mut written = Err(ArchiveError::Missing);
+        for conversation in conversations {
+            match archive.tag(conversation, tag).await {
+                // A session that went on under another id has records that are gone.
+                Err(ArchiveError::Missing) => {}
+                other => written = other,
+            }
+        }
+        written?;
+        self.look_at_archives().await;
+        Ok(())
+    }
+}
+
+impl Host {
+    /// Whose a session is, and the agent's conversations that it consists of.
+    fn records_of(&self, session: &str) -> Result<(String, Vec<Uuid>), EngineError> {
+        let sessions = self.sessions();
+        if let Some(found) = sessions.found.get(session) {
+            return Ok((found.provider.clone(), vec![found.conversation.id]));
+        }
+        if !sessions.knows(session) {
+            return Err(EngineError::SessionNotFound(session.to_owned()));
+        }
+        let of_it = sessions.conversations.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
+        let conversations = of_it.map(|(id, _)| *id).collect();
+        let provider = self.catalogue.summary(session).map(|line| line.provider);
+        Ok((provider.unwrap_or_else(|| self.default_provider.clone()), conversations))
+    }
+}
+
+/// A tag as it is kept.
+fn valid(tag: &str) -> Result<&str, EngineError> {
+    let tag = tag.trim();
+    if tag.is_empty() || tag.chars().any(char::is_control) || tag.chars().count() > LONGEST {
+        return Err(EngineError::Invalid(format!("a tag is one line of 1 to {LONGEST} characters")));
+    }
+    Ok(tag)
+}

@@ -15,6 +15,7 @@ use hostler_engine::{
     SessionPage, SignInTurn, Subscriber,
 };
 use secrecy::SecretString;
+use serde::Deserialize as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Search(SearchWish),
     /// Look what is wrong with what the agents keep.
     SessionsDoctor,
+    /// Put a tag on a session, or take it off.
+    Tag(TagParams),
     /// Take pictures out of a conversation; its agent is closed for that.
     DropImages(DropParams),
     /// Say what would become of attachments, which are looked at for that.
@@ -236,6 +239,10 @@ pub(crate) fn command(
         },
         // AHP has no word for looking after what agents keep.
         "hostler/sessionsDoctor" => return Command::SessionsDoctor,
+        "hostler/tagSession" => match decode::params::<TagParams>(params) {
+            Ok(params) => return Command::Tag(params),
+            Err(error) => Err(error),
+        },
         "createChat" => create_chat(engine, params),
         // AHP has no word for forgetting.
         "hostler/dropImages" => match decode::params::<DropParams>(params) {
@@ -289,6 +296,14 @@ fn subscribe(params: Value) -> Result<(String, Extent), RpcError> {
 #[derive(serde::Deserialize)]
 struct ChannelOnly {
     channel: String,
+}
+
+/// A session's tag: none takes it off, but has to be said.
+#[derive(serde::Deserialize)]
+pub(crate) struct TagParams {
+    pub(crate) channel: String,
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) tag: Option<String>,
 }
 
 /// One piece of a chat's background work.

@@ -183,6 +183,10 @@ impl Reader {
             Command::Resource(request) => self.resource(id, request).await,
             Command::Search(wish) => self.later(id, async move { crate::search::search(&engine, wish).await }),
             Command::SessionsDoctor => self.look_up(id, async move { crate::checkup::check_up(&engine).await }).await,
+            Command::Tag(params) => self.later(id, async move {
+                engine.tag_session(&params.channel, params.tag.as_deref()).await?;
+                Ok(Value::Null)
+            }),
             Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
             Command::SignIn(params) => {
                 // Tasks overtake each other: what the client has asked for last is settled here. A turn that is taken and

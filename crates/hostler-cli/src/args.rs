@@ -269,11 +269,15 @@ pub(crate) enum SessionsCommand {
 Examples:
   hostler sessions list
   hostler sessions list --all --limit 10
+  hostler sessions list --tag later
   hostler sessions list --json | jq -r '.[].title'")]
     List {
         /// The archived ones too
         #[arg(long)]
         all: bool,
+        /// Only those with this tag
+        #[arg(long, value_name = "TAG")]
+        tag: Option<String>,
         /// At most so many
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         limit: Option<u32>,
@@ -309,6 +313,21 @@ Examples:
         session: String,
         /// The new title
         title: String,
+    },
+    /// Puts a tag on a session, where the agent's own command keeps tags, too.
+    #[command(after_long_help = "\
+Examples:
+  hostler sessions tag 1f0c later
+  hostler sessions tag 1f0c --remove")]
+    Tag {
+        /// The session
+        session: String,
+        /// The tag, which replaces the one it has
+        #[arg(required_unless_present = "remove", conflicts_with = "remove")]
+        tag: Option<String>,
+        /// Take the tag off
+        #[arg(long)]
+        remove: bool,
     },
     /// Hides a session from the list; nothing is lost.
     Archive {

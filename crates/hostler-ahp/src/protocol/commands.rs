@@ -98,5 +98,6 @@ commands! {
     "hostler/planAttachments" "chat" "attachments" => "ok, reason?, files" [-32001, -32602, -32603] Offered;
     "hostler/search" "root" "query, limit?, offset?, flat?, wait?" => "items, nextOffset?, pending" [-32602, -32603] Offered;
     "hostler/sessionsDoctor" "root" "" => "conversations, findings, more" [-32603] Offered;
+    "hostler/tagSession" "session" "tag: text or null" => "null" [-32001, -32602, -32603] Offered;
     "hostler/stopBackgroundWork" "chat" "id" => "null" [-32001, -32602] Offered;
 }

@@ -206,6 +206,11 @@ impl Client {
         self.request("hostler/sessionsDoctor", &RootParams { channel: ROOT_RESOURCE_URI }).await
     }
 
+    /// Puts a tag on a session, or takes it off.
+    pub(crate) async fn tag(&self, session: &str, tag: Option<&str>) -> Result<(), ClientError> {
+        self.request::<IgnoredAny>("hostler/tagSession", &TagParams { channel: session, tag }).await.map(|_| ())
+    }
+
     /// What would become of attachments if a message brought them to a chat now. `None` from a host that does not look.
     pub(crate) async fn plan(
         &self,
@@ -386,6 +391,12 @@ struct Negotiated {
 #[derive(Serialize)]
 struct RootParams<'a> {
     channel: &'a str,
+}
+
+#[derive(Serialize)]
+struct TagParams<'a> {
+    channel: &'a str,
+    tag: Option<&'a str>,
 }
 
 #[derive(Serialize)]

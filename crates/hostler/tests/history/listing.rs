@@ -70,6 +70,37 @@ async fn a_conversation_is_found_followed_and_deleted_js() {
     a_conversation_is_found_followed_and_deleted("js").await;
 }
 
+async fn a_tag_is_in_the_agents_record_and_others_see_it(build: &str) {
+    let home = Home::new();
+    run(&home, "state", build, &["run", "hello there"]).await;
+    let session = listed(&home, "state", build).await[0]["resource"].as_str().unwrap().to_owned();
+    run(&home, "state", build, &["sessions", "tag", &session, "later"]).await;
+    let record = std::fs::read_to_string(transcript(&home, &session)).unwrap();
+    let last: Value = serde_json::from_str(record.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["type"], &last["tag"]), (&Value::from("tag"), &Value::from("later")), "{last}");
+    for state in ["state", "other"] {
+        let tagged = run(&home, state, build, &["sessions", "list", "--json", "--tag", "later"]).await;
+        let tagged: Vec<Value> = serde_json::from_str(&tagged).unwrap();
+        assert_eq!((tagged.len(), &tagged[0]["_meta"]["hostler"]["tag"]), (1, &Value::from("later")), "{state}");
+        assert_eq!(run(&home, state, build, &["sessions", "list", "--tag", "other"]).await, "");
+    }
+    // Whoever has only found it takes it off; the host whose session it is follows.
+    run(&home, "other", build, &["sessions", "tag", &session, "--remove"]).await;
+    assert_eq!(run(&home, "other", build, &["sessions", "list", "--tag", "later"]).await, "");
+    // Its list is a moment behind the record when a host starts.
+    while !run(&home, "state", build, &["sessions", "list", "--tag", "later"]).await.is_empty() {}
+}
+
+#[tokio::test]
+async fn a_tag_is_in_the_agents_record_and_others_see_it_native() {
+    a_tag_is_in_the_agents_record_and_others_see_it("native").await;
+}
+
+#[tokio::test]
+async fn a_tag_is_in_the_agents_record_and_others_see_it_js() {
+    a_tag_is_in_the_agents_record_and_others_see_it("js").await;
+}
+
 #[tokio::test]
 async fn the_hosts_setting_says_what_is_listed() {
     let home = Home::new();

@@ -69,7 +69,11 @@ async fn act(
     io: &mut Io,
 ) -> Result<(), Failure> {
     match command {
-        SessionsCommand::List { all, limit, .. } => list(*all, *limit, settings.json, environment, host, io).await,
+        SessionsCommand::List { all, tag, limit, .. } => {
+            let wanted = Wanted { all: *all, tag: tag.as_deref(), limit: *limit };
+            list(&wanted, settings.json, environment, host, io).await
+        }
+        SessionsCommand::Tag { session, tag, .. } => put_tag(session, tag.as_deref(), host, io).await,
         SessionsCommand::Search(args) => search::search(args, settings.json, environment, host, io).await,
         SessionsCommand::Show { session, reasoning, .. } => {
             show(session, *reasoning, settings.json, environment, host, io).await
@@ -94,22 +98,36 @@ async fn act(
     }
 }
 
-async fn list(
+/// Which sessions are listed.
+struct Wanted<'a> {
     all: bool,
+    tag: Option<&'a str>,
     limit: Option<u32>,
+}
+
+async fn list(
+    wanted: &Wanted<'_>,
     json: bool,
     environment: &HostEnvironment,
     host: &Reached,
     io: &mut Io,
 ) -> Result<(), Failure> {
+    let Wanted { all, tag, limit } = *wanted;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-    let wanted = |session: &SessionSummary| all || !is(session.status, SessionStatus::IsArchived);
+    let wanted = |session: &SessionSummary| {
+        (all || !is(session.status, SessionStatus::IsArchived)) && tag.is_none_or(|tag| tag_of(session) == Some(tag))
+    };
     let sessions = io.signals.unless(catalogue::list(&host.client, limit, wanted)).await??;
     if json {
         return print_json(&sessions, io);
     }
     if sessions.is_empty() {
-        let text = if all { "There are no sessions." } else { "There are no sessions that are not archived." };
+        let text = match (tag, all) {
+            (Some(_), true) => "There are no sessions with this tag.",
+            (Some(_), false) => "There are no sessions with this tag that are not archived.",
+            (None, true) => "There are no sessions.",
+            (None, false) => "There are no sessions that are not archived.",
+        };
         io.console.note(text, Style::Dim);
         return Ok(());
     }
@@ -169,6 +187,26 @@ async fn change(wanted: &str, action: StateAction, host: &mut Reached, io: &mut 
         Ok(summary)
     };
     io.signals.unless(work).await?
+}
+
+async fn put_tag(wanted: &str, tag: Option<&str>, host: &Reached, io: &mut Io) -> Result<(), Failure> {
+    let client = &host.client;
+    let work = async {
+        let session = catalogue::find(client, wanted).await?;
+        client.tag(&session.resource, tag).await?;
+        Ok::<_, Failure>(session)
+    };
+    let session = io.signals.unless(work).await??;
+    let text = match tag {
+        Some(tag) => format!("{} has the tag {}.", name(&session), one_line(tag)),
+        None => format!("{} has no tag.", name(&session)),
+    };
+    io.console.note(&text, Style::Plain);
+    Ok(())
+}
+
+fn tag_of(session: &SessionSummary) -> Option<&str> {
+    session.meta.as_ref()?.get("hostler")?.get("tag")?.as_str()
 }
 
 /// Each entry is a line, as the host wrote it.

@@ -106,12 +106,16 @@ fn defused(text: &str) -> Cow<'_, str> {
 /// What the model is told when a person says something while it works. It reaches the model as a reminder of a hook, so
 /// that it has to say whose words they are.
 pub(crate) fn said_meanwhile(text: &str) -> String {
-    format!(
-        "The user sent you a new message while you were working. It comes from the user, not from a tool or a hook: \
-         take it into account now, like any other message of theirs.\n\n{}",
-        defused(text)
-    )
+    format!("{MEANWHILE}{}", defused(text))
 }
+
+/// The words of a person that the model was told while it worked, if that is what it was told.
+pub(crate) fn heard_meanwhile(told: &str) -> Option<&str> {
+    told.strip_prefix(MEANWHILE)
+}
+
+const MEANWHILE: &str = "The user sent you a new message while you were working. It comes from the user, not from a tool \
+                         or a hook: take it into account now, like any other message of theirs.\n\n";
 
 /// Whether the text behind a `<` makes it a reminder tag, in any case and with any spaces.
 fn opens_reminder(after: &str) -> bool {

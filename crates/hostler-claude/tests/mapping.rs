@@ -256,6 +256,24 @@ fn what_unknown_sub_agents_say_is_skipped_and_counted() {
 }
 
 #[test]
+fn a_failure_that_ends_the_turn_is_told_as_its_end_alone() {
+    let failed = whole_text("F", "API Error: no").replace("\"m\"", "\"<synthetic>\"");
+    let failed = failed.replace(r#""parent_tool_use_id""#, r#""error":"server_error","parent_tool_use_id""#);
+    let shown = |lines: &[&str]| {
+        let events = turn(lines).into_iter().filter(|event| event.starts_with("part"));
+        events.collect::<Vec<_>>()
+    };
+    let end = r#"{"type":"result","subtype":"success","is_error":true,"result":"API Error: no"}"#;
+    assert_eq!(shown(&[&failed, end]), [""; 0]);
+    let told = ["part 1 Text", "part 1 + \"API Error: no\""];
+    assert_eq!(shown(&[&failed, &end.replace("no\"", "something else\"")]), told, "the end says another one");
+    assert_eq!(shown(&[&failed, &end.replace("true", "false")]), told, "the turn ended well");
+    let and_on = ["part 1 Text", "part 1 + \"API Error: no\"", "part 2 Text", "part 2 + \"yes\""];
+    assert_eq!(shown(&[&failed, &whole_text("M", "yes"), SUCCESS]), and_on, "it went on");
+    assert_eq!(shown(&[&failed, START, TEXT, &delta("yes"), SUCCESS]), and_on, "it went on");
+}
+
+#[test]
 fn is_error_decides_and_not_the_subtype() {
     let ended = |result: &str| turn(&[result]).pop().unwrap();
     let result = |fields: &str| format!(r#"{{"type":"result",{fields}}}"#);

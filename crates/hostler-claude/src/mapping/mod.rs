@@ -84,6 +84,8 @@ pub struct Skipped {
 struct Turn {
     /// Whether it has shown anything.
     produced: bool,
+    /// What the agent said of a call of the model that failed. If it is the turn's end, the end says it.
+    failure: Option<String>,
     usage: TurnUsage,
 }
 
@@ -131,6 +133,7 @@ impl Mapper {
     }
 
     fn on_stream(&mut self, event: &StreamEvent<'_>, out: &mut Events) {
+        self.went_on(out);
         match event {
             StreamEvent::BlockDelta { index, delta } => self.on_delta(*index, delta, out),
             StreamEvent::MessageStart { id, model, usage } => {
@@ -204,8 +207,20 @@ impl Mapper {
         }
     }
 
+    /// The turn did not end with the failure that was told last.
+    fn went_on(&mut self, out: &mut Events) {
+        if let Some(failure) = self.turn.as_mut().and_then(|turn| turn.failure.take()) {
+            self.show(PartKind::Text, &failure, out);
+        }
+    }
+
     fn on_assistant(&mut self, message: &AssistantMessage<'_>, out: &mut Events) {
+        self.went_on(out);
         self.cut_unless(Some(&message.id), out);
+        if message.failed {
+            self.turn(out).failure = Some(message.text());
+            return;
+        }
         if !message.is_synthetic() {
             self.answer_started(&message.id, out);
         }
@@ -261,6 +276,9 @@ impl Mapper {
                 let mut edit = message.tool_use_result.and_then(edit::of);
                 for block in blocks {
                     if let Block::ToolResult { id, is_error, content } = block {
+                        if message.refused {
+                            self.tools.deny(id);
+                        }
                         let edit = edit.take().filter(|_| !is_error);
                         if *is_error {
                             self.call_failed(id, tools::sentence(&Block::tool_output(*content)), out);
@@ -278,6 +296,13 @@ impl Mapper {
     }
 
     fn on_result(&mut self, result: &TurnResult<'_>, out: &mut Events) {
+        if let Some(turn) = &mut self.turn
+            && result.is_error
+            && turn.failure.as_deref() == result.result.as_deref()
+        {
+            turn.failure = None;
+        }
+        self.went_on(out);
         let produced = self.turn(out).produced;
         // Some local commands answer in the result alone.
         if let (false, false, Some(text)) =

@@ -178,6 +178,9 @@ impl Mapper {
         let mut edit = message.tool_use_result.and_then(edit::of);
         for block in blocks {
             if let Block::ToolResult { id: call, is_error, content } = block {
+                if message.refused {
+                    agent.tools.deny(call);
+                }
                 let edit = edit.take().filter(|_| !is_error);
                 let finished = agent.tools.finish(call, *is_error, Block::tool_output(*content), edit);
                 out.extend(finished.map(|event| did(&id, event)));

@@ -76,7 +76,7 @@ impl Tools {
     ) -> Option<DriverEvent> {
         let hook_refusal = is_error.then(|| hook_refusal(&output)).flatten();
         let outcome = match is_error {
-            true if self.denied.contains(id) || hook_refusal.is_some() => ToolOutcome::Denied,
+            true if self.denied.contains(id) || hook_refusal.is_some() || is_refusal(&output) => ToolOutcome::Denied,
             true => ToolOutcome::Failed,
             false => ToolOutcome::Succeeded,
         };
@@ -116,6 +116,14 @@ impl Tools {
 fn hook_refusal(output: &str) -> Option<&str> {
     let (tool, reason) = output.strip_prefix("PreToolUse:")?.split_once(" hook error: ")?;
     (!tool.contains(char::is_whitespace)).then_some(reason)
+}
+
+/// How our own words for a person's no begin: the older build writes nothing else down. (What agents say by themselves they also
+/// say of a call that was stopped while it ran.)
+const REFUSALS: [&str; 2] = ["The user did not allow this.", "The user does not want to answer."];
+
+fn is_refusal(output: &str) -> bool {
+    REFUSALS.iter().any(|refusal| output.starts_with(refusal))
 }
 
 /// What is wrong with a call that the agent does not even try, without the marks that are for its model.

@@ -165,8 +165,12 @@ impl Chronicle for Book {
 fn first_told(index: &Index, chain: &Chain, spans: &[Span]) -> HashMap<RecordId, usize> {
     let from = spans.first().and_then(|span| chain.links.get(span.links.start)).copied().unwrap_or(usize::MAX);
     let mut first = HashMap::new();
+    if index.agents.is_empty() {
+        return first;
+    }
+    let told: HashSet<&usize> = chain.links.iter().collect();
     for (at, agent) in &index.agents {
-        if *at >= from && chain.links.binary_search(at).is_ok() {
+        if *at >= from && told.contains(at) {
             first.entry(*agent).or_insert(*at);
         }
     }

@@ -19,7 +19,7 @@ use super::link::{Kind, Link, RecordId};
 /// The conversation of a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// Its records in order, as positions in [`Index::links`].
+    /// Its records in the order in which they are told, as positions in [`Index::links`].
     pub links: Vec<usize>,
     /// The records that hung from something that is not there, as positions in [`Index::links`].
     pub gaps: Vec<usize>,
@@ -66,7 +66,34 @@ impl Chain {
         let beside = Beside::of(links, &places, &on_the_way);
         // The file is in the order of time, so its order is the conversation's.
         chain.links = (0..links.len()).filter(|at| on_the_way.contains(at) || beside.contains(*at)).collect();
+        chain.put_steers_before_their_answers(links);
         chain
+    }
+
+    /// The model is told a person's words beside a call. Others of the same answer may still be under way, and belong to what
+    /// was said before.
+    fn put_steers_before_their_answers(&mut self, links: &[Link]) {
+        let link = |place: Option<&usize>| place.and_then(|place| links.get(*place));
+        let mut answer = None;
+        for at in 0..self.links.len() {
+            let Some(here) = link(self.links.get(at)) else { continue };
+            match here.kind {
+                Kind::Answer => answer = here.answer,
+                Kind::Steer => {
+                    let after = self.links.iter().enumerate().skip(at + 1);
+                    let mut after = after.filter_map(|(at, place)| Some((at, links.get(*place)?)));
+                    let next = after.find(|(_, link)| match link.kind {
+                        Kind::Answer => link.answer != answer,
+                        kind => kind.begins_a_turn(),
+                    });
+                    let end = next.map_or(self.links.len(), |(at, _)| at);
+                    if let Some(between) = self.links.get_mut(at..end) {
+                        between.rotate_left(1);
+                    }
+                }
+                _ => {}
+            }
+        }
     }
 }
 

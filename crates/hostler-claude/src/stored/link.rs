@@ -10,6 +10,8 @@ use uuid::Uuid;
 
 use crate::wire::Text;
 
+use super::words::meanwhile;
+
 /// Names a record within its file. Builds give records UUIDs; another name counts as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordId(Uuid);
@@ -37,6 +39,8 @@ pub enum Kind {
     Prompt,
     /// Somebody said something while the agent was working, and it was folded in.
     Folded,
+    /// Somebody said something while the agent was working, and the model was told it beside a call.
+    Steer,
     /// Something in the background was over, and the agent was told.
     Notification,
     /// What tools gave back.
@@ -65,7 +69,7 @@ impl Kind {
 
     /// Whether a turn begins with it.
     pub(super) fn begins_a_turn(self) -> bool {
-        matches!(self, Self::Prompt | Self::Folded | Self::Notification)
+        matches!(self, Self::Prompt | Self::Folded | Self::Steer | Self::Notification)
     }
 }
 
@@ -191,6 +195,8 @@ struct Attachment<'a> {
     mode: Option<Text<'a>>,
     #[serde(rename = "source_uuid", borrow, default)]
     source: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -219,6 +225,7 @@ impl Record<'_> {
                 None => (Kind::Hidden, Some("is a message without contents")),
             },
             ("attachment", _) if self.attachment.as_ref().is_some_and(Attachment::is_said) => plain(Kind::Folded),
+            ("attachment", _) if self.attachment.as_ref().is_some_and(Attachment::is_steer) => plain(Kind::Steer),
             ("system", Some("compact_boundary")) => plain(Kind::Boundary),
             ("system", Some("api_error")) => plain(Kind::ApiError),
             ("system", Some("local_command")) => plain(Kind::CommandOutput),
@@ -240,6 +247,11 @@ impl Attachment<'_> {
     /// Whether it is what a person said while the agent was working.
     fn is_said(&self) -> bool {
         self.label.as_deref() == Some("queued_command") && self.mode.as_deref().is_none_or(|mode| mode == "prompt")
+    }
+
+    /// Whether it is what a hook of ours told the model of a person's words.
+    fn is_steer(&self) -> bool {
+        self.label.as_deref() == Some("hook_additional_context") && self.content.and_then(meanwhile).is_some()
     }
 }
 

@@ -118,6 +118,8 @@ struct Facts<'a> {
 struct Words<'a> {
     #[serde(borrow, default)]
     prompt: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -154,6 +156,12 @@ impl Replay<'_> {
                 if let Some(words) = facts.attachment.and_then(|attachment| attachment.prompt) {
                     self.turn.said = said(kind, words.get());
                 }
+            }
+            Kind::Steer => {
+                self.turn.began = facts.timestamp.map(|at| at.to_string());
+                let words = facts.attachment.and_then(|attachment| attachment.content).and_then(words::meanwhile);
+                let text = words.unwrap_or_default().trim_end().to_owned();
+                self.turn.said = Said::Person { text, attached: 0 };
             }
             Kind::Answer => self.answer(line, &facts),
             Kind::Results => {
@@ -200,9 +208,8 @@ impl Replay<'_> {
             return;
         };
         if facts.failed == Some(true) {
-            // The agent says it when the turn ends, not before.
-            let text = spoken(&message);
-            self.end = End::Failed { status: facts.status, text };
+            self.end = End::Failed { status: facts.status, text: message.text() };
+            self.hear(&WireMessage::Assistant(AssistantMessage { failed: true, ..message }));
             return;
         }
         self.end = End::Answered;
@@ -362,14 +369,6 @@ impl Made {
 
 fn stream(event: StreamEvent<'_>) -> WireMessage<'_> {
     WireMessage::Stream(StreamLine { sub_agent: false, event })
-}
-
-fn spoken(message: &AssistantMessage<'_>) -> String {
-    let texts = message.blocks.iter().filter_map(|block| match block {
-        crate::wire::Block::Text(text) => Some(&**text),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
 }
 
 fn said(kind: Kind, content: &str) -> Said {
@@ -546,6 +545,40 @@ mod tests {
         assert_eq!(turns(&words)[0].said, said);
         let shell = prompt("a", "", "<bash-input>ls -l</bash-input>");
         assert_eq!(turns(&shell)[0].said, Said::Person { text: "!ls -l".to_owned(), attached: 0 });
+    }
+
+    #[test]
+    fn words_that_came_beside_a_call_begin_a_turn_behind_all_calls_of_that_answer() {
+        let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}});
+        let result = |name: &str, parent: &str, id: &str| {
+            json!({"type": "user", "uuid": name, "parentUuid": parent,
+                "message": {"content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]}})
+            .to_string()
+        };
+        let beside = |words: &str| {
+            json!({"type": "attachment", "uuid": "e", "parentUuid": "d", "timestamp": "2026-01-01T00:00:03Z",
+                "attachment": {"type": "hook_additional_context", "content": [words]}})
+            .to_string()
+        };
+        let lines = |words: &str| {
+            let lines = [
+                prompt("a", "", "go"),
+                answer("b", "a", "1", &call("t1")),
+                answer("c", "b", "1", &call("t2")),
+                result("d", "c", "t1"),
+                beside(words),
+                result("f", "e", "t2"),
+                answer("g", "f", "2", &text("blue it is")),
+            ];
+            lines.join("\n")
+        };
+        let told: Vec<_> = turns(&lines(&crate::prompt::said_meanwhile("in blue"))).iter().map(seen).collect();
+        let expected = [
+            r#"Person { text: "go", attached: 0 } | call t1 | call t2 | t1 Succeeded | t2 Succeeded | Completed { empty: false }"#,
+            r#"Person { text: "in blue", attached: 0 } | blue it is | Completed { empty: false }"#,
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(turns(&lines("in blue")).len(), 1, "what another hook says is nobody's words");
     }
 
     #[test]

@@ -14,7 +14,8 @@ use super::link::{Kind, RecordId};
 pub struct Span {
     /// Its id, the same whenever the transcript is read.
     pub turn: Uuid,
-    /// The message that began it, by its record; `None` if the agent began it by itself.
+    /// The message that began it, by its record; `None` if the agent began it by itself, or if it goes on behind words into the
+    /// turn before, which have no record of their own.
     pub message: Option<Uuid>,
     /// Its records, as positions in [`Chain::links`].
     pub links: Range<usize>,
@@ -36,7 +37,7 @@ impl Chain {
             if link.kind.begins_a_turn() {
                 let from = shortened_before(&mut spans, shortened.take()).unwrap_or(at);
                 if let Some(before) = spans.last_mut() {
-                    before.goes_on = link.kind == Kind::Folded && !before.over;
+                    before.goes_on = matches!(link.kind, Kind::Folded | Kind::Steer) && !before.over;
                     before.over = true;
                 }
                 let message = match link.kind {

@@ -1,5 +1,15 @@
 //! Words in which the agent wraps what people typed: `<command-name>/compact</command-name>`.
 
+use serde_json::value::RawValue;
+
+use crate::prompt::heard_meanwhile;
+
+/// What a hook's answer told the model of a person's words, from the contents of its record.
+pub(super) fn meanwhile(contents: &RawValue) -> Option<String> {
+    let told: Vec<String> = serde_json::from_str(contents.get()).ok()?;
+    told.iter().find_map(|told| heard_meanwhile(told)).map(str::to_owned)
+}
+
 /// What stands in the first such tag.
 pub(super) fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("<{tag}>"))?;

@@ -3,7 +3,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::control::{ControlAnswer, ControlAsk};
-use super::message::{self, AssistantMessage, UserMessage};
+use super::message::{self, AssistantMessage, PermissionDecision, UserMessage};
 use super::outcome::TurnResult;
 use super::stream::{Event, StreamLine, StreamPayload};
 use super::system::SystemMessage;
@@ -88,10 +88,15 @@ struct Line<'a, E> {
     response: Option<&'a RawValue>,
     #[serde(borrow, default)]
     request_id: Option<Text<'a>>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
     #[serde(borrow, default)]
     parent_tool_use_id: Option<Text<'a>>,
     #[serde(borrow, default)]
     tool_result_meta: Option<&'a RawValue>,
+    // Transcripts alone have it.
+    #[serde(rename = "permissionDecision", borrow, default)]
+    permission_decision: Option<&'a RawValue>,
     // Transcripts spell it differently.
     #[serde(borrow, default, alias = "toolUseResult")]
     tool_use_result: Option<&'a RawValue>,
@@ -135,10 +140,16 @@ impl<'a> WireMessage<'a> {
                 Some(event) => Self::Stream(StreamLine { sub_agent: parent.is_some(), event }),
                 None => return Ok(None),
             },
-            ("assistant", _, Some(raw)) => Self::Assistant(message::assistant(raw, parent)?),
+            ("assistant", _, Some(raw)) => {
+                let mut message = message::assistant(raw, parent)?;
+                message.failed = fields.error.is_some() && message.is_synthetic();
+                Self::Assistant(message)
+            }
             ("user", _, Some(raw)) => {
                 let mut message = message::user(raw, fields.tool_result_meta, parent)?;
                 message.tool_use_result = fields.tool_use_result;
+                let decision = fields.permission_decision.and_then(|raw| serde_json::from_str(raw.get()).ok());
+                message.refused = decision.is_some_and(|decision: PermissionDecision<'_>| decision.rejects());
                 Self::User(message)
             }
             ("result", ..) => Self::Result(Box::new(serde_json::from_slice(line)?)),

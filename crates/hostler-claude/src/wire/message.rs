@@ -19,12 +19,23 @@ pub struct AssistantMessage<'a> {
     pub usage: Tokens,
     /// The call that made the sub-agent that said it; absent for the agent itself.
     pub parent: Option<Text<'a>>,
+    /// Whether the agent says with it that a call of the model has failed.
+    pub failed: bool,
 }
 
 impl AssistantMessage<'_> {
     /// Whether the agent wrote it itself.
     pub fn is_synthetic(&self) -> bool {
         self.model.as_deref() == Some(SYNTHETIC)
+    }
+
+    /// What it says in words.
+    pub fn text(&self) -> String {
+        let texts = self.blocks.iter().filter_map(|block| match block {
+            Block::Text(text) => Some(&**text),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -37,6 +48,8 @@ pub struct UserMessage<'a> {
     pub tool_use_result: Option<&'a RawValue>,
     /// What the agent says about the tool results (newer builds).
     pub tool_results: Vec<ToolResultMeta<'a>>,
+    /// Whether the call was refused before it ran, as transcripts of newer builds say it.
+    pub refused: bool,
     /// The call that made the sub-agent that it belongs to; absent for the agent itself.
     pub parent: Option<Text<'a>>,
 }
@@ -91,7 +104,7 @@ pub struct ToolResultMeta<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct PermissionDecision<'a> {
+pub(super) struct PermissionDecision<'a> {
     #[serde(borrow, default)]
     decision: Option<Text<'a>>,
 }
@@ -99,7 +112,13 @@ struct PermissionDecision<'a> {
 impl ToolResultMeta<'_> {
     /// Whether the call was refused before it ran.
     pub fn rejected(&self) -> bool {
-        self.permission_decision.as_ref().and_then(|d| d.decision.as_deref()) == Some("reject")
+        self.permission_decision.as_ref().is_some_and(PermissionDecision::rejects)
+    }
+}
+
+impl PermissionDecision<'_> {
+    pub(super) fn rejects(&self) -> bool {
+        self.decision.as_deref() == Some("reject")
     }
 }
 
@@ -149,7 +168,7 @@ pub(super) fn assistant<'a>(
     let id = message.id.unwrap_or_else(|| Text("".into()));
     // Counts in a shape that we do not know are as good as absent.
     let usage = message.usage.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    Ok(AssistantMessage { id, model: message.model, blocks, usage, parent })
+    Ok(AssistantMessage { id, model: message.model, blocks, usage, parent, failed: false })
 }
 
 pub(super) fn user<'a>(
@@ -160,7 +179,7 @@ pub(super) fn user<'a>(
     let message: RawMessage<'a> = serde_json::from_str(raw.get())?;
     // The meta data is a convenience of newer builds: in a shape that we do not know it is as good as absent.
     let tool_results = meta.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    Ok(UserMessage { content: content(message.content)?, tool_use_result: None, tool_results, parent })
+    Ok(UserMessage { content: content(message.content)?, tool_use_result: None, tool_results, refused: false, parent })
 }
 
 pub(super) fn content(raw: &RawValue) -> Result<Content<'_>, serde_json::Error> {

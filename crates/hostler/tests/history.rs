@@ -2,6 +2,8 @@
 //! continued.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
+#[path = "history/between.rs"]
+mod between;
 mod common;
 #[path = "history/doctor.rs"]
 mod doctor;

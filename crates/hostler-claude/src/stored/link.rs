@@ -256,15 +256,20 @@ impl Attachment<'_> {
 }
 
 impl Message<'_> {
-    /// Whether the model said all that it had to say. Where the agent did not note that, an answer that calls for
-    /// nothing was the last one.
+    /// Whether the model said all that it had to say. A block is written before it is known why the answer stopped, and
+    /// after one that was too long the agent lets the model go on.
     fn is_over(&self) -> bool {
         match self.stop.as_deref() {
-            Some("tool_use" | "pause_turn") => false,
-            Some(_) => true,
-            None => !self.content.is_some_and(|content| content.get().contains("\"tool_use\"")),
+            None | Some("tool_use" | "pause_turn" | "max_tokens") => false,
+            Some(_) => !self.content.is_some_and(|content| is_thought(content.get())),
         }
     }
+}
+
+/// Whether contents are reasoning alone. What it led to stands in the next record, though this one has the reason why the
+/// whole answer stopped.
+fn is_thought(content: &str) -> bool {
+    content.contains(r#"thinking""#) && !content.contains(r#""text""#)
 }
 
 /// What the contents of a user's record are; `None` if nobody knows.
@@ -378,17 +383,22 @@ mod tests {
         for (stop, over) in [
             ("end_turn", true),
             ("stop_sequence", true),
-            ("max_tokens", true),
             ("refusal", true),
             ("model_context_window_exceeded", true),
             ("tool_use", false),
             ("pause_turn", false),
+            ("max_tokens", false),
         ] {
             assert_eq!(answer(&format!(r#","stop_reason":"{stop}""#), text), over, "{stop}");
         }
-        // Older builds do not say.
-        assert!(answer("", text) && answer(r#","stop_reason":null"#, text) && !answer("", call));
-        assert!(!answer("", &format!("{text},{call}")));
+        // It is not known yet.
+        for content in [text, call, &format!("{text},{call}")] {
+            assert!(!answer("", content) && !answer(r#","stop_reason":null"#, content), "{content}");
+        }
+        // The answer's next block follows.
+        let thought = r#"{"type":"thinking","thinking":"so","signature":"s"}"#;
+        assert!(!answer(r#","stop_reason":"end_turn""#, thought));
+        assert!(answer(r#","stop_reason":"end_turn""#, &format!("{thought},{text}")));
         let failed = r#"{"type":"assistant","uuid":"u","isApiErrorMessage":true,"message":{"id":"m","content":[],"stop_reason":"tool_use"}}"#;
         assert!(read(failed).unwrap().over);
         let over = |content: &str| {

@@ -15,7 +15,6 @@ use hostler_engine::{
     SessionPage, SignInTurn, Subscriber,
 };
 use secrecy::SecretString;
-use serde::Deserialize as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -4,14 +4,13 @@
 //! message; a turn that the agent began by itself belongs to whoever led the one before it. What others did is appended as
 //! if it had happened here, each turn once: how far the record was heard is stored in the same commit.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahp_types::state::Turn;
 use hostler_driver::{Archive, ArchiveError, Chronicle, Mark, Said, ToldTurn};
 use hostler_store::StoreError;
-use jiff::{SignedDuration, Timestamp};
-use uuid::Uuid;
+use uuid::{Uuid, Version};
 
 use super::change::{Change, Home};
 use super::dispatch::Refusal;
@@ -30,9 +29,6 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 /// How often the record is looked at while a turn of ours runs, which changes it all the time.
 const PACE: Duration = Duration::from_secs(10);
-
-/// How far the clock of a client, which says when its turn began, may be from the agent's.
-const SKEW: SignedDuration = SignedDuration::from_secs(120);
 
 const CONTINUED: &str = "Continued elsewhere";
 
@@ -54,6 +50,8 @@ pub(super) struct Elsewhere {
     timed: bool,
     /// The running turn says already that somebody else has continued.
     noted: bool,
+    /// Commands of ours that were found in the record under other ids.
+    commands: HashSet<String>,
 }
 
 impl Actor {
@@ -168,7 +166,12 @@ impl Actor {
             self.heard_up_to(marks, end);
             return;
         }
-        if self.session.chat.active_turn.is_some() {
+        if let Some(running) = &self.session.chat.active_turn {
+            // What stands there may be this very command, under an id that the agent has given it.
+            if running.message.text.trim_start().starts_with('/') {
+                self.elsewhere.again = true;
+                return;
+            }
             return self.note_elsewhere().await;
         }
         if self.machine.agent() != AgentPhase::Absent {
@@ -237,7 +240,8 @@ impl Actor {
                 }
             };
             for turn in told {
-                if self.session.chat.turns.iter().any(|here| is_same(here, &turn)) {
+                if let Some(ours) = self.own_command(&turn) {
+                    self.elsewhere.commands.insert(ours);
                     continue;
                 }
                 if let Err(error) = self.append_turn(turn).await {
@@ -248,6 +252,18 @@ impl Actor {
         }
         self.mark_unread().await;
         true
+    }
+
+    /// The turn of this host that a turn of the record is, although its message has an id that nobody minted: one build gives
+    /// commands ids of its own. Then it has the same words, and each of ours is found once. (Times say nothing: clients
+    /// name those of their messages.)
+    fn own_command(&self, told: &ToldTurn) -> Option<String> {
+        let Said::Person { text, .. } = &told.said else { return None };
+        let text = text.trim();
+        let is_ours = |id: &str| Uuid::try_parse(id).map_or(true, |id| id.get_version() != Some(Version::Sha1));
+        let mut ours = self.session.chat.turns.iter().filter(|turn| turn.message.text.trim() == text);
+        let ours = ours.find(|turn| is_ours(&turn.id) && !self.elsewhere.commands.contains(&turn.id));
+        ours.filter(|_| text.starts_with('/')).map(|turn| turn.id.clone())
     }
 
     async fn append_turn(&mut self, told: ToldTurn) -> Result<(), StoreError> {
@@ -304,20 +320,4 @@ impl Actor {
             });
         }
     }
-}
-
-/// Whether a turn of the record is one that this host ran, although its message has an id that nobody minted: one build gives
-/// commands ids of its own. Then it has the same words at the same time.
-fn is_same(here: &Turn, told: &ToldTurn) -> bool {
-    let time = |text: Option<&String>| text.and_then(|text| text.parse::<Timestamp>().ok());
-    let Said::Person { text, .. } = &told.said else { return false };
-    let (Some(began), Some(written)) = (time(here.started_at.as_ref()), time(told.began.as_ref())) else {
-        return false;
-    };
-    let lasted = SignedDuration::from_millis(here.duration.unwrap_or_default());
-    let after = written.duration_since(began);
-    text.starts_with('/')
-        && here.message.text.trim() == text.trim()
-        && after >= -SKEW
-        && after <= lasted.saturating_add(SKEW)
 }

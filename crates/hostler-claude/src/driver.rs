@@ -107,7 +107,7 @@ impl fmt::Debug for ClaudeConfig {
 pub struct ClaudeDriver {
     config: Arc<ClaudeConfig>,
     versions: Arc<VersionCache>,
-    archive: Option<Arc<dyn Archive>>,
+    archive: Option<Arc<Transcripts>>,
     counters: Arc<Counters>,
 }
 
@@ -120,8 +120,7 @@ impl fmt::Debug for ClaudeDriver {
 impl ClaudeDriver {
     /// A driver for one executable.
     pub fn new(config: ClaudeConfig) -> Self {
-        let archive =
-            config.config_directory().map(|directory| Arc::new(Transcripts::under(&directory)) as Arc<dyn Archive>);
+        let archive = config.config_directory().map(|directory| Arc::new(Transcripts::under(&directory)));
         Self { config: Arc::new(config), versions: Arc::default(), archive, counters: Arc::default() }
     }
 
@@ -159,10 +158,11 @@ impl Driver for ClaudeDriver {
     }
 
     fn archive(&self) -> Option<Arc<dyn Archive>> {
-        self.archive.clone()
+        self.archive.clone().map(|archive| archive as Arc<dyn Archive>)
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
-        open::open(self.config.clone(), self.versions.clone(), self.counters.clone(), spec).boxed()
+        let own = self.archive.as_ref().map(|archive| archive.own_agents()).unwrap_or_default();
+        open::open(self.config.clone(), self.versions.clone(), self.counters.clone(), own, spec).boxed()
     }
 }

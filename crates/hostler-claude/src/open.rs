@@ -20,6 +20,7 @@ use crate::driver::ClaudeConfig;
 use crate::failure::{self, Remains};
 use crate::options::{self, Identity};
 use crate::stats::Counters;
+use crate::stored::OwnAgents;
 use crate::transcript::{Stored, Transcripts};
 use crate::version::{Version, VersionCache};
 use crate::wire::HostRequest;
@@ -47,6 +48,7 @@ pub(crate) async fn open(
     config: Arc<ClaudeConfig>,
     versions: Arc<VersionCache>,
     counters: Arc<Counters>,
+    own: Arc<OwnAgents>,
     spec: OpenSpec,
 ) -> Result<Opened, OpenError> {
     // Resolved like the agent does it, so that both know the conversation's folder by the same name.
@@ -73,6 +75,7 @@ pub(crate) async fn open(
         .await
         .map_err(|cause| failure::not_spawned(&cause, &config.executable, &working_directory))?;
     let pid = process.handle.pid();
+    own.add(pid);
     let (connection, mut events) = ClaudeConnection::start(process, transcripts, &spec, counters);
 
     let answer = handshake(&config, &connection, &mut events).await?;

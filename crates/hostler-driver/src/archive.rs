@@ -27,7 +27,7 @@ pub trait Archive: Send + Sync + 'static {
     /// Looks where everything stands in a conversation, as it is now. Its turns are told later, by their places.
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>>;
 
-    /// What processes that lead a conversation say of themselves, whoever started them. `None` where nobody says anything.
+    /// What processes that lead a conversation say of themselves, agents of this host aside. `None` where there is none.
     fn lead(&self, _conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
         Box::pin(std::future::ready(None))
     }
@@ -63,6 +63,8 @@ pub struct Mark {
     pub message: Option<Uuid>,
     /// Whether nothing more will be said in it. The last one may be going on.
     pub over: bool,
+    /// How many records there are of what was said and done in it: more, if it went on.
+    pub length: usize,
 }
 
 /// What somebody who leads a conversation does.
@@ -72,6 +74,8 @@ pub enum Lead {
     Busy,
     /// It waits for somebody to say something.
     Idle,
+    /// It is there, and does not say what it does.
+    Silent,
 }
 
 /// What a look at the archive showed.
@@ -139,7 +143,10 @@ pub enum ArchiveError {
     /// There is none under this id.
     #[error("the agent's record of the conversation is gone")]
     Missing,
-    /// Its file could not be read.
+    /// Its file could not be read. The next time it may be.
     #[error("the agent's record of the conversation could not be read: {0}")]
     Failed(String),
+    /// What it says cannot be told, now or later.
+    #[error("the agent's record of the conversation cannot be told: {0}")]
+    Untellable(String),
 }

@@ -70,7 +70,12 @@ impl FakeTurn {
             Some(format!("2026-01-{:02}T{hours:02}:{minutes:02}:{second:02}.000Z", 1 + number / 1440))
         };
         Self {
-            mark: Mark { id: Uuid::from_u128(u128::from(number)), message: Some(Uuid::new_v4()), over: true },
+            mark: Mark {
+                id: Uuid::from_u128(u128::from(number)),
+                message: Some(Uuid::new_v4()),
+                over: true,
+                length: 1,
+            },
             said: Said::Person { text: said.to_owned(), attached: 0 },
             began: at(0),
             ended: at(2),

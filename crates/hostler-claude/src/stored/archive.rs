@@ -13,7 +13,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::book::{Book, Shelf};
-use super::{Conversation, Conversations, leaders};
+use super::leaders::{self, OwnAgents};
+use super::{Conversation, Conversations};
 
 /// The archive of Claude Code.
 #[derive(Debug)]
@@ -21,6 +22,7 @@ pub struct Transcripts {
     directory: PathBuf,
     conversations: Arc<Mutex<Conversations>>,
     shelf: Arc<Mutex<Shelf>>,
+    own: Arc<OwnAgents>,
 }
 
 impl Transcripts {
@@ -31,7 +33,13 @@ impl Transcripts {
             directory: conversations.directory().to_owned(),
             conversations: Arc::new(Mutex::new(conversations)),
             shelf: Arc::default(),
+            own: Arc::default(),
         }
+    }
+
+    /// The agents of this host are known by this.
+    pub(crate) fn own_agents(&self) -> Arc<OwnAgents> {
+        Arc::clone(&self.own)
     }
 }
 
@@ -69,7 +77,8 @@ impl Archive for Transcripts {
 
     fn lead(&self, conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
         let configuration = self.directory.parent().map(Path::to_owned);
-        let look = move || configuration.and_then(|configuration| leaders::lead(&configuration, conversation));
+        let own = Arc::clone(&self.own);
+        let look = move || configuration.and_then(|configuration| leaders::lead(&configuration, conversation, &own));
         async move { tokio::task::spawn_blocking(look).await.ok().flatten() }.boxed()
     }
 
@@ -181,5 +190,28 @@ mod tests {
         assert_eq!(told[0].id, book.turns()[0].id);
         assert_eq!(told[0].said, Said::Person { text: "hi".to_owned(), attached: 0 });
         assert_eq!(book.damage(), ["line 2 is not a record (column 2)", "5 bytes at the end are no whole record"]);
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_longer_when_something_was_said_or_done_in_it() {
+        let home = tempfile::tempdir().unwrap();
+        let archive = Transcripts::under(home.path());
+        let (id, folder) = (Uuid::from_u128(7), archive.directory().join("-p"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join(format!("{id}.jsonl"));
+        std::fs::write(&path, "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"content\":\"hi\"}}\n").unwrap();
+        let mut lengths = Vec::new();
+        for record in [
+            r#"{"type":"assistant","uuid":"b","parentUuid":"a","message":{"id":"1","content":[{"type":"tool_use","id":"t"}]}}"#,
+            r#"{"type":"user","uuid":"c","parentUuid":"b","message":{"content":[{"type":"tool_result","tool_use_id":"t"}]}}"#,
+            r#"{"type":"system","subtype":"turn_duration","uuid":"d","parentUuid":"c"}"#,
+            r#"{"type":"system","subtype":"compact_boundary","uuid":"e","parentUuid":null,"logicalParentUuid":"d"}"#,
+            r#"{"type":"user","uuid":"f","parentUuid":"e","isCompactSummary":true,"message":{"content":"so far"}}"#,
+            r#"{"type":"assistant","uuid":"g","parentUuid":"f","message":{"id":"2","content":[{"type":"text","text":"yes"}]}}"#,
+        ] {
+            append(&path, record).unwrap();
+            lengths.push(archive.open(id).await.unwrap().turns()[0].length);
+        }
+        assert_eq!(lengths, [1, 2, 2, 2, 2, 3]);
     }
 }

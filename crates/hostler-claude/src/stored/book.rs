@@ -94,7 +94,12 @@ impl Book {
         shelf().keep(&found.path, &file, &facts, &index);
         let chain = Chain::of(&index);
         let spans = chain.spans(&index);
-        let mark = |span: &Span| Mark { id: span.turn, message: span.message, over: span.over };
+        let mark = |span: &Span| Mark {
+            id: span.turn,
+            message: span.message,
+            over: span.over,
+            length: chain.done(&index, span),
+        };
         Ok(Self {
             directory: PathBuf::from(found.outline.directory.as_deref().unwrap_or("/")),
             sub_agents: found.path.with_extension("").join("subagents"),
@@ -153,7 +158,14 @@ impl Chronicle for Book {
 
     fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>> {
         let tell = tokio::task::spawn_blocking(move || self.read(places));
-        async move { tell.await.map_err(|error| ArchiveError::Failed(error.to_string())) }.boxed()
+        async move {
+            tell.await.map_err(|error| match error.is_panic() {
+                // It would do so again.
+                true => ArchiveError::Untellable(error.to_string()),
+                false => ArchiveError::Failed(error.to_string()),
+            })
+        }
+        .boxed()
     }
 
     fn damage(&self) -> &[String] {

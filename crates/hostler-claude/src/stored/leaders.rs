@@ -4,8 +4,10 @@
 //! directory while they live; one that is killed leaves it behind. The newer build says in it when the process began, and
 //! whether it is busy; the older one does not.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use hostler_driver::Lead;
 use serde::Deserialize;
@@ -26,15 +28,31 @@ struct Leader {
     status: Option<String>,
 }
 
-/// Whether living processes say that they are busy with a conversation, or that they are not. `None` if nobody says anything.
-pub(super) fn lead(configuration: &Path, conversation: Uuid) -> Option<Lead> {
-    let said = files(configuration).into_iter().filter_map(|path| read(&path));
-    let said = said.filter(|leader| leader.session_id == conversation && leader.lives());
-    let words: Vec<_> = said.filter_map(|leader| leader.status).collect();
-    if words.iter().any(|status| status == "busy") {
-        return Some(Lead::Busy);
+/// The agents that this host has started: they do not lead a conversation elsewhere.
+#[derive(Debug, Default)]
+pub(crate) struct OwnAgents(Mutex<HashMap<u32, Option<String>>>);
+
+impl OwnAgents {
+    /// A process is one of them, from now on.
+    pub(crate) fn add(&self, pid: u32) {
+        let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        own.retain(|pid, began| began.is_some() && *began == self::began(*pid));
+        own.insert(pid, began(pid));
     }
-    words.iter().any(|status| status == "idle").then_some(Lead::Idle)
+
+    /// Whether a living process is one of them, and not one that has got its number.
+    fn has(&self, pid: u32) -> bool {
+        let own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        own.get(&pid).is_some_and(|known| *known == began(pid))
+    }
+}
+
+/// What living processes say of a conversation that they lead: whoever is busy counts most. `None` if there is none.
+pub(super) fn lead(configuration: &Path, conversation: Uuid, own: &OwnAgents) -> Option<Lead> {
+    let leaders = files(configuration).into_iter().filter_map(|path| read(&path));
+    let leaders = leaders.filter(|leader| leader.session_id == conversation && leader.lives() && !own.has(leader.pid));
+    let said: Vec<_> = leaders.map(|leader| leader.says()).collect();
+    [Lead::Busy, Lead::Silent, Lead::Idle].into_iter().find(|lead| said.contains(lead))
 }
 
 fn files(configuration: &Path) -> Vec<PathBuf> {
@@ -50,44 +68,74 @@ fn read(path: &Path) -> Option<Leader> {
 impl Leader {
     /// Whether the process is there, and the same. Where the machine cannot tell, it is not.
     fn lives(&self) -> bool {
-        let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", self.pid)) else { return false };
-        // The name, which may hold anything, ends with the last parenthesis; the beginning is the 20th word behind it.
-        let began = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
-        self.proc_start.as_deref().is_none_or(|said| Some(said) == began)
+        let Some(began) = began(self.pid) else { return false };
+        self.proc_start.as_ref().is_none_or(|said| *said == began)
     }
+
+    fn says(&self) -> Lead {
+        match self.status.as_deref() {
+            // The second one waits for a person in the middle of a turn.
+            Some("busy" | "waiting") => Lead::Busy,
+            Some("idle") => Lead::Idle,
+            _ => Lead::Silent,
+        }
+    }
+}
+
+/// When a living process began, in the clock ticks of the machine.
+fn began(pid: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, which may hold anything, ends with the last parenthesis; the beginning is the 20th word behind it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn own_start() -> String {
-        let stat = fs::read_to_string("/proc/self/stat").unwrap();
-        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().to_owned()
-    }
-
     #[test]
     fn who_lives_and_says_that_it_is_busy_is() {
         let home = tempfile::tempdir().unwrap();
-        let (id, pid) = (Uuid::from_u128(7), std::process::id());
-        assert_eq!(lead(home.path(), id), None, "there is no such directory");
+        let (id, pid, own) = (Uuid::from_u128(7), std::process::id(), OwnAgents::default());
+        let ask = || lead(home.path(), id, &own);
+        assert_eq!(ask(), None, "there is no such directory");
         fs::create_dir(home.path().join("sessions")).unwrap();
         let say = |text: &str| fs::write(home.path().join("sessions").join(format!("{pid}.json")), text).unwrap();
-        let start = own_start();
+        let start = began(pid).unwrap();
         let leader = |status: &str, start: &str| {
             say(&format!(r#"{{"pid":{pid},"sessionId":"{id}","procStart":"{start}","status":"{status}","kind":"x"}}"#));
-            lead(home.path(), id)
+            ask()
         };
-        assert_eq!(leader("busy", &start), Some(Lead::Busy));
-        assert_eq!(lead(home.path(), Uuid::from_u128(8)), None);
         assert_eq!(leader("idle", &start), Some(Lead::Idle));
-        assert_eq!(leader("waiting", &start), None, "a word of a later build");
+        assert_eq!(leader("waiting", &start), Some(Lead::Busy), "a person is asked for permission");
+        assert_eq!(leader("dreaming", &start), Some(Lead::Silent), "a word of a later build");
         assert_eq!(leader("busy", "1"), None, "another process had the number");
         say(&format!(r#"{{"pid":{pid},"sessionId":"{id}"}}"#));
-        assert_eq!(lead(home.path(), id), None, "the older build does not say what it does");
+        assert_eq!(ask(), Some(Lead::Silent), "the older build does not say what it does");
+        assert_eq!(leader("busy", &start), Some(Lead::Busy));
+        assert_eq!(lead(home.path(), Uuid::from_u128(8), &own), None);
         for noise in ["", "{", r#"{"pid":-1}"#, "[]"] {
             say(noise);
-            assert_eq!(lead(home.path(), id), None, "{noise:?}");
+            assert_eq!(ask(), None, "{noise:?}");
         }
+    }
+
+    #[test]
+    fn an_agent_of_this_host_does_not_answer_for_others() {
+        let home = tempfile::tempdir().unwrap();
+        let (id, pid, own) = (Uuid::from_u128(7), std::process::id(), OwnAgents::default());
+        fs::create_dir(home.path().join("sessions")).unwrap();
+        let say = |pid: u32, status: &str| {
+            let text = format!(r#"{{"pid":{pid},"sessionId":"{id}","status":"{status}"}}"#);
+            fs::write(home.path().join("sessions").join(format!("{pid}.json")), text).unwrap();
+        };
+        let parent = std::os::unix::process::parent_id();
+        say(pid, "busy");
+        say(parent, "idle");
+        assert_eq!(lead(home.path(), id, &own), Some(Lead::Busy));
+        own.add(pid);
+        assert_eq!(lead(home.path(), id, &own), Some(Lead::Idle));
+        own.add(parent);
+        assert_eq!(lead(home.path(), id, &own), None);
     }
 }

@@ -67,6 +67,11 @@ impl Kind {
         !matches!(self, Self::Hidden | Self::ApiError | Self::Boundary)
     }
 
+    /// Whether it is something that was said or done in a turn that has begun.
+    pub(super) fn is_done(self) -> bool {
+        matches!(self, Self::Results | Self::Answer | Self::Interruption | Self::CommandOutput)
+    }
+
     /// Whether a turn begins with it.
     pub(super) fn begins_a_turn(self) -> bool {
         matches!(self, Self::Prompt | Self::Folded | Self::Steer | Self::Notification)

@@ -39,6 +39,7 @@ pub use archive::Transcripts;
 pub use chain::Chain;
 pub use conversations::{Conversation, Conversations, Look, Unreadable};
 pub use index::{Damage, Index, LONGEST_LINE};
+pub(crate) use leaders::OwnAgents;
 pub use link::{Kind, Link, RecordId};
 pub use outline::Outline;
 pub use replay::{Replayed, SubAgents, replay};

@@ -63,6 +63,12 @@ impl Chain {
         }
         spans
     }
+
+    /// How many records there are of what was said and done in a turn.
+    pub(super) fn done(&self, index: &Index, span: &Span) -> usize {
+        let links = self.links.get(span.links.clone()).unwrap_or_default().iter();
+        links.filter_map(|place| index.links.get(*place)).filter(|link| link.kind.is_done()).count()
+    }
 }
 
 /// A conversation that is shortened between two turns is shortened for the second one, which may be the order to do it.

@@ -3,9 +3,11 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use hostler_testkit::raw::Raw;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::common::{Home, finish, text};
+use super::common::{Home, Host, PATIENCE, finish, text};
 
 /// Runs a command of a host that keeps its state in this directory.
 async fn run(home: &Home, state: &str, build: &str, args: &[&str]) -> String {
@@ -99,6 +101,67 @@ async fn a_tag_is_in_the_agents_record_and_others_see_it_native() {
 #[tokio::test]
 async fn a_tag_is_in_the_agents_record_and_others_see_it_js() {
     a_tag_is_in_the_agents_record_and_others_see_it("js").await;
+}
+
+/// Somebody who hears the root channel, after the first look at the agent's records.
+async fn watcher(host: &Host, session: &str) -> Raw {
+    let mut raw = Raw::connect(&host.url()).await;
+    let hello = json!({
+        "channel": "ahp-root://", "protocolVersions": ["1.0.0"], "clientId": Uuid::new_v4().to_string(),
+        "initialSubscriptions": ["ahp-root://"],
+    });
+    raw.call("initialize", hello).await.unwrap();
+    let list = raw.call("listSessions", json!({ "channel": "ahp-root://" })).await.unwrap();
+    assert_eq!(list["items"][0]["resource"], session, "{list}");
+    raw
+}
+
+/// Waits until the root channel says that the session is called so.
+async fn until_called(who: &str, raw: &mut Raw, title: &str) {
+    let said = async {
+        loop {
+            let message = raw.receive().await.expect("the host does not hang up");
+            if message["method"] == "root/sessionSummaryChanged" && message["params"]["changes"]["title"] == title {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE / 3, said).await.unwrap_or_else(|_| panic!("{who} did not say {title:?}"));
+}
+
+async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run(build: &str) {
+    let home = Home::new();
+    run(&home, "state", build, &["run", "hello there"]).await;
+    let session = listed(&home, "state", build).await[0]["resource"].as_str().unwrap().to_owned();
+    // One host whose session it is, and one that has only found it.
+    let leader = home.serve(build).await;
+    let mut command = home.serve_command(&["--claude", build, "--upstream", "scripted"], &[]);
+    command.env("XDG_STATE_HOME", home.path("other"));
+    let finder = Host::start(command, &home.path("other").join("hostler")).await;
+    let mut watchers =
+        [("the leader", watcher(&leader, &session).await), ("the finder", watcher(&finder, &session).await)];
+    for title in ["named there", "named once more"] {
+        // As the agent writes it: what it is comes first.
+        let record = format!(r#"{{"type":"custom-title","customTitle":"{title}","sessionId":"x"}}"#);
+        let mut file = std::fs::File::options().append(true).open(transcript(&home, &session)).unwrap();
+        writeln!(file, "{record}").unwrap();
+        for (who, raw) in &mut watchers {
+            until_called(who, raw, title).await;
+        }
+    }
+    drop(watchers);
+    leader.stop().await;
+    finder.stop().await;
+}
+
+#[tokio::test]
+async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run_native() {
+    a_name_given_in_the_terminal_is_told_by_hosts_that_run("native").await;
+}
+
+#[tokio::test]
+async fn a_name_given_in_the_terminal_is_told_by_hosts_that_run_js() {
+    a_name_given_in_the_terminal_is_told_by_hosts_that_run("js").await;
 }
 
 #[tokio::test]

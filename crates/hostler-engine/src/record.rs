@@ -32,7 +32,12 @@ pub(crate) enum Record {
     /// The agent works on a turn's message, so it must not get it again.
     Delivered { turn: String },
     /// The agent's record of the conversation was looked at up to this turn.
-    Heard { turn: Uuid },
+    Heard {
+        turn: Uuid,
+        /// How long that turn was then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        length: Option<usize>,
+    },
     /// The agent was told what a person said in the middle of the turn.
     Injected { message: String },
     /// A person has allowed something as long as the session lives, by these rules.
@@ -75,9 +80,22 @@ pub(crate) struct SessionSnapshot {
     /// The last turn of the agent's record that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) heard: Option<Uuid>,
+    /// The last turn that others led, and how much of it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) others: Option<Others>,
     /// What is known of the turns that are not needed to bring the session back, by chat.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) pasts: BTreeMap<String, Past>,
+}
+
+/// A turn that others led: it may go on after it was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Others {
+    /// Its id in the agent's record.
+    pub(crate) turn: Uuid,
+    /// How long it was when it was told.
+    pub(crate) length: usize,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]

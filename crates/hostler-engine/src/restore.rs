@@ -10,7 +10,7 @@ use hostler_store::{JournalRow, StoredState, StoredTurn};
 
 use crate::paging;
 use crate::past::Kept;
-use crate::record::{Record, SessionSnapshot};
+use crate::record::{Others, Record, SessionSnapshot};
 use crate::session::Session;
 use crate::state::Outcome;
 use crate::worker::Worker;
@@ -53,6 +53,7 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         commands,
         untold,
         heard,
+        others,
         mut pasts,
     } = serde_json::from_str(body)
         .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
@@ -90,6 +91,7 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         consumed,
         untold,
         heard,
+        others,
         stored: true,
         listed,
     };
@@ -122,6 +124,7 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 kept: Kept::default(),
                 untold: 0,
                 heard,
+                others: None,
                 stored: true,
                 listed,
             });
@@ -141,9 +144,10 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 session.delivered = Some(turn);
             }
         }
-        Ok(Record::Heard { turn }) => {
+        Ok(Record::Heard { turn, length }) => {
             if let Some(session) = session.as_mut() {
                 session.heard = Some(turn);
+                session.others = length.map(|length| Others { turn, length });
             }
         }
         Ok(Record::Injected { message }) => {

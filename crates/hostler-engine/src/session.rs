@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::attach::{self, Contents};
 use crate::hub::Subscriber;
 use crate::past::Kept;
-use crate::record::SessionSnapshot;
+use crate::record::{Others, SessionSnapshot};
 use crate::state::{Outcome, Reduce as _, line_change};
 use crate::uri;
 use crate::worker::{self, Worker};
@@ -89,6 +89,8 @@ pub(crate) struct Session {
     /// The last turn of the agent's record that was looked at, whoever led it; nil before the first one, and absent where
     /// an earlier version led the conversation, which left no trace of itself in the record.
     pub(crate) heard: Option<Uuid>,
+    /// The last turn that others led, and how much of it was told.
+    pub(crate) others: Option<Others>,
     /// Whether the store knows the session.
     pub(crate) stored: bool,
     /// Whether the world knows it.
@@ -158,6 +160,7 @@ impl Session {
             kept: Kept::default(),
             untold: 0,
             heard: Some(Uuid::nil()),
+            others: None,
             stored: false,
             listed: false,
         }
@@ -289,6 +292,7 @@ impl Session {
             commands: self.commands.clone(),
             untold: self.untold,
             heard: self.heard,
+            others: self.others,
             pasts: self
                 .chats()
                 .filter(|(_, _, kept)| kept.past.turns > 0)

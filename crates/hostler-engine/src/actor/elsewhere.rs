@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_driver::{Archive, ArchiveError, Chronicle, Mark, Said, ToldTurn};
+use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Mark, Said, ToldTurn};
 use hostler_store::StoreError;
 use uuid::{Uuid, Version};
 
@@ -16,8 +16,8 @@ use super::change::{Change, Home};
 use super::dispatch::Refusal;
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
-use crate::found::{is_under_way, retell};
-use crate::record::Record;
+use crate::found::{is_led, is_young, retell};
+use crate::record::{Others, Record};
 use crate::transcript::{Output, activity};
 use crate::turn::{AgentPhase, Input as TurnInput};
 
@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// When it is looked at again whether somebody else is still in the middle of a turn: nothing may ever say so.
 const AGAIN: Duration = Duration::from_secs(60);
 
+/// The same, if the turn looks as if it were over: only the process says that it is not.
+const SOON: Duration = Duration::from_secs(2);
+
 /// How often the record is looked at while a turn of ours runs, which changes it all the time.
 const PACE: Duration = Duration::from_secs(10);
 
@@ -34,6 +37,8 @@ const CONTINUED: &str = "Continued elsewhere";
 
 const NOTE: &str = "Somebody else has continued this conversation meanwhile. The agent does not know of it; it is closed after \
                     this turn.";
+
+const GONE_ON: &str = "This turn went on after it was taken over. This is all of it.";
 
 /// What the actor knows about its agent's record.
 #[derive(Debug, Default)]
@@ -101,22 +106,19 @@ impl Actor {
         self.elsewhere.looking = false;
         match read {
             Ok(chronicle) => self.hear(chronicle).await,
-            Err(error) => tracing::debug!(session = &*self.session.uri, %error, "the agent's record was not read"),
+            Err(error) => self.not_read(&error).await,
         }
         if std::mem::take(&mut self.elsewhere.again) {
             self.record_changed();
         }
     }
 
-    /// Looks at the record now, before something follows that builds on it.
+    /// Looks at the record now, before something follows that builds on it. An agent of ours that waits may know less.
     pub(super) async fn catch_up(&mut self) {
-        if self.elsewhere.looking || self.machine.agent() != AgentPhase::Absent {
-            return;
-        }
         let Some((archive, conversation)) = self.record() else { return };
         match self.host.clock.timeout(PATIENCE, archive.open(conversation)).await {
             Some(Ok(chronicle)) => self.hear(chronicle).await,
-            Some(Err(error)) => tracing::debug!(session = &*self.session.uri, %error, "there is no record to catch up"),
+            Some(Err(error)) => self.not_read(&error).await,
             None => {
                 tracing::warn!(session = &*self.session.uri, "the agent's record takes long; it is read later");
                 self.look_at_record();
@@ -144,22 +146,23 @@ impl Actor {
             self.session.heard = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
             return;
         };
-        let first = self.first_unheard(marks, heard).await;
+        let ours = self.ours(marks);
+        let first = self.first_unheard(marks, &ours, heard).await;
+        let gone_on = self.gone_on(marks, &ours);
         let mut end = marks.len();
-        let mut led = false;
-        if let Some(last) = marks.last().filter(|mark| !mark.over)
-            && end > first
-            && !self.is_ours(marks, end - 1)
-            && self.is_at_it(&chronicle, end - 1).await
+        let mut led = None;
+        if let (Some(mark), Some(false)) = (marks.last(), ours.last())
+            && (end > first || gone_on == Some(end - 1))
+            && self.is_at_it(&chronicle, end - 1, mark.over).await
         {
-            (end, led) = (end - 1, true);
-            tracing::debug!(session = &*self.session.uri, turn = %last.id, "somebody else is at work");
+            (end, led) = (end - 1, Some(if mark.over { SOON } else { AGAIN }));
+            tracing::debug!(session = &*self.session.uri, turn = %mark.id, "somebody else is at work");
         }
         self.set_led(led).await;
-        let mut news = Vec::new();
-        for place in first..end {
-            if !self.is_ours(marks, place) && !self.is_known(marks, place).await {
-                news.push(place);
+        let mut news: Vec<News> = gone_on.filter(|place| *place < end).map(News::GoneOn).into_iter().collect();
+        for (place, ours) in ours.iter().enumerate().take(end).skip(first) {
+            if !ours && !self.is_known(marks, place).await {
+                news.push(News::Turn(place));
             }
         }
         if news.is_empty() {
@@ -186,7 +189,7 @@ impl Actor {
     }
 
     /// The place of the first turn of the record that was not looked at.
-    async fn first_unheard(&self, marks: &[Mark], heard: Uuid) -> usize {
+    async fn first_unheard(&self, marks: &[Mark], ours: &[bool], heard: Uuid) -> usize {
         if heard.is_nil() {
             return 0;
         }
@@ -194,19 +197,30 @@ impl Actor {
             return place + 1;
         }
         // Somebody has led the conversation back to an earlier turn, and on from there.
-        for place in (0..marks.len()).rev() {
-            if self.is_ours(marks, place) || self.is_known(marks, place).await {
+        for (place, ours) in ours.iter().enumerate().rev() {
+            if *ours || self.is_known(marks, place).await {
                 return place + 1;
             }
         }
         0
     }
 
-    /// Whether a turn of the record was led by this host.
-    fn is_ours(&self, marks: &[Mark], place: usize) -> bool {
-        let messages = marks.get(..=place).unwrap_or_default().iter().rev();
-        let message = messages.filter_map(|mark| mark.message).next();
-        message.is_some_and(|id| self.host.prompt_ids.is_ours(self.session.conversation, id))
+    /// The place of the last turn that others led, if it was told before it was over. What follows when we go on from there
+    /// is in our own agent's words.
+    fn gone_on(&self, marks: &[Mark], ours: &[bool]) -> Option<usize> {
+        let told = self.session.others?;
+        let place = marks.iter().rposition(|mark| mark.id == told.turn && mark.length > told.length)?;
+        (ours.get(place + 1) != Some(&true)).then_some(place)
+    }
+
+    /// Which turns of the record were led by this host. One without a message is its who led the one before it.
+    fn ours(&self, marks: &[Mark]) -> Vec<bool> {
+        let is_ours = |id| self.host.prompt_ids.is_ours(self.session.conversation, id);
+        let owners = marks.iter().scan(false, |ours, mark| {
+            *ours = mark.message.map_or(*ours, is_ours);
+            Some(*ours)
+        });
+        owners.collect()
     }
 
     /// Whether a turn of the record is here, since it was taken in.
@@ -219,20 +233,22 @@ impl Actor {
         self.host.store.turn(&self.session.uri, &id).await.map_or(true, |found| found.is_some())
     }
 
-    /// Whether somebody is still at an unfinished turn.
-    async fn is_at_it(&self, chronicle: &Arc<dyn Chronicle>, place: usize) -> bool {
+    /// Whether somebody is still at the last turn.
+    async fn is_at_it(&self, chronicle: &Arc<dyn Chronicle>, place: usize, over: bool) -> bool {
         let Some((archive, conversation)) = self.record() else { return false };
-        let Ok(told) = Arc::clone(chronicle).tell(place..place + 1).await else { return false };
-        match told.first() {
-            Some(turn) => is_under_way(&*archive, conversation, turn, self.host.clock.now_ms()).await,
-            None => false,
+        if let Some(led) = is_led(&*archive, conversation, over).await {
+            return led;
         }
+        let Ok(told) = Arc::clone(chronicle).tell(place..place + 1).await else { return false };
+        told.first().is_some_and(|turn| is_young(turn, self.host.clock.now_ms()))
     }
 
     /// Appends what others did. `false` if not all of it could be: then the next look does it.
-    async fn append(&mut self, chronicle: &Arc<dyn Chronicle>, places: &[usize]) -> bool {
-        for place in places {
-            let told = match Arc::clone(chronicle).tell(*place..*place + 1).await {
+    async fn append(&mut self, chronicle: &Arc<dyn Chronicle>, news: &[News]) -> bool {
+        for new in news {
+            let place = new.place();
+            let Some(mark) = chronicle.turns().get(place).copied() else { continue };
+            let told = match Arc::clone(chronicle).tell(place..place + 1).await {
                 Ok(told) => told,
                 Err(error) => {
                     tracing::warn!(session = &*self.session.uri, %error, "what others did could not be read");
@@ -240,11 +256,17 @@ impl Actor {
                 }
             };
             for turn in told {
-                if let Some(ours) = self.own_command(&turn) {
-                    self.elsewhere.commands.insert(ours);
-                    continue;
-                }
-                if let Err(error) = self.append_turn(turn).await {
+                let turn = match new {
+                    News::Turn(_) => match self.own_command(&turn) {
+                        Some(ours) => {
+                            self.elsewhere.commands.insert(ours);
+                            continue;
+                        }
+                        None => turn,
+                    },
+                    News::GoneOn(_) => once_more(turn, mark),
+                };
+                if let Err(error) = self.append_turn(turn, mark).await {
                     tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
                     return false;
                 }
@@ -266,8 +288,8 @@ impl Actor {
         ours.filter(|_| text.starts_with('/')).map(|turn| turn.id.clone())
     }
 
-    async fn append_turn(&mut self, told: ToldTurn) -> Result<(), StoreError> {
-        let (heard, turn) = (told.id, told.id.to_string());
+    async fn append_turn(&mut self, told: ToldTurn, mark: Mark) -> Result<(), StoreError> {
+        let turn = told.id.to_string();
         let retold = retell(&self.session, told, &self.host.clock.now_text());
         let mut change = Change::default().blobs(retold.blobs);
         for (channel, action) in retold.actions {
@@ -279,9 +301,11 @@ impl Actor {
             change = change.on(home, action, None);
         }
         // The agent has the message: should the turn be taken up again, it must not get it twice.
-        change = change.record(Record::Heard { turn: heard }).record(Record::Delivered { turn: turn.clone() });
+        let heard = Record::Heard { turn: mark.id, length: Some(mark.length) };
+        change = change.record(heard).record(Record::Delivered { turn: turn.clone() });
         self.commit(change).await?;
-        (self.session.heard, self.session.delivered) = (Some(heard), Some(turn));
+        (self.session.heard, self.session.delivered) = (Some(mark.id), Some(turn));
+        self.session.others = Some(Others { turn: mark.id, length: mark.length });
         self.host.workers_begun.send_modify(|begun| *begun += 1);
         Ok(())
     }
@@ -307,17 +331,57 @@ impl Actor {
         self.flush(&mut output).await;
     }
 
-    /// Shows whether somebody else is in the middle of a turn.
-    async fn set_led(&mut self, led: bool) {
-        if std::mem::replace(&mut self.elsewhere.led, led) != led {
-            self.flush(&mut activity(led.then(|| CONTINUED.to_owned())).into()).await;
+    /// Shows whether somebody else is in the middle of a turn, and looks again after this time if so.
+    async fn set_led(&mut self, led: Option<Duration>) {
+        if std::mem::replace(&mut self.elsewhere.led, led.is_some()) != led.is_some() {
+            self.flush(&mut activity(led.map(|_| CONTINUED.to_owned())).into()).await;
         }
-        if led && !std::mem::replace(&mut self.elsewhere.timed, true) {
-            let pause = self.host.clock.sleep(AGAIN);
-            self.tasks.spawn(async move {
-                pause.await;
-                Input::LookAgain
-            });
+        if let Some(pause) = led {
+            self.look_after(pause);
         }
     }
+
+    fn look_after(&mut self, pause: Duration) {
+        if std::mem::replace(&mut self.elsewhere.timed, true) {
+            return;
+        }
+        let pause = self.host.clock.sleep(pause);
+        self.tasks.spawn(async move {
+            pause.await;
+            Input::LookAgain
+        });
+    }
+
+    /// The record could not be read. Nobody goes on in one that is gone; another one may be read later.
+    async fn not_read(&mut self, error: &ArchiveError) {
+        tracing::debug!(session = &*self.session.uri, %error, "the agent's record was not read");
+        match error {
+            ArchiveError::Missing => self.set_led(None).await,
+            _ => self.look_after(AGAIN),
+        }
+    }
+}
+
+/// What others did.
+#[derive(Debug, Clone, Copy)]
+enum News {
+    /// The turn at this place.
+    Turn(usize),
+    /// The turn at this place, which was told before it was over.
+    GoneOn(usize),
+}
+
+impl News {
+    fn place(self) -> usize {
+        match self {
+            Self::Turn(place) | Self::GoneOn(place) => place,
+        }
+    }
+}
+
+/// A turn that has gone on since it was told, as another one: what was stored is not changed, and nothing is missing.
+fn once_more(mut told: ToldTurn, mark: Mark) -> ToldTurn {
+    told.id = Uuid::new_v5(&mark.id, &mark.length.to_be_bytes());
+    told.events.insert(0, DriverEvent::Notice(GONE_ON.to_owned()));
+    told
 }

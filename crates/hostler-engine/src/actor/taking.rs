@@ -1,6 +1,7 @@
 //! A conversation that only its agent knew becomes a session of the store: its last turns at once, the others after them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ahp_types::StateAction;
 use ahp_types::actions::SessionChatAddedAction;
@@ -17,6 +18,9 @@ use crate::hub::NoticeKind;
 use crate::past::{Kept, Past};
 use crate::session::{Session, without_turns};
 use crate::{EngineError, uri, worker};
+
+/// The longest time between two looks at a record that cannot be read.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Makes a stored session of a found one.
 pub(super) async fn take_in(
@@ -102,7 +106,19 @@ impl Actor {
                 self.session.created_at.clone(),
             )
         };
-        self.tasks.spawn(async move { Input::Told(Box::new(gather(archive, chronicle, empty, next).await)) });
+        let clock = Arc::clone(&self.host.clock);
+        self.tasks.spawn(async move {
+            let (mut chronicle, mut pause) = (chronicle, STORE_RETRY);
+            loop {
+                let told = gather(archive.clone(), chronicle.take(), empty.clone(), next.clone()).await;
+                if let Some(piece) = told {
+                    return Input::Told(Box::new(piece));
+                }
+                // A disk that is away comes back, and what it has is not lost.
+                clock.sleep(pause).await;
+                pause = LONGEST_PAUSE.min(pause * 2);
+            }
+        });
     }
 
     /// The id of the first turn that was taken in.

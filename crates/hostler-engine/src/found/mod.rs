@@ -28,7 +28,7 @@ pub(crate) use list::{TAG, meta, tag_of};
 pub(crate) use namer::Namer;
 pub(crate) use retell::retell;
 pub use show::ShowExternal;
-pub(crate) use taking::{Piece, Taken, gather, is_under_way, take_in};
+pub(crate) use taking::{Piece, Taken, gather, is_led, is_young, take_in};
 pub(crate) use untold::Untold;
 pub(crate) use watch::Finder;
 

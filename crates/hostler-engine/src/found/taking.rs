@@ -1,5 +1,6 @@
 //! Taking a conversation in: the last turns at once, the others in pieces. Off the actor; the actor stores what comes out.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use ahp_types::StringOrMarkdown;
@@ -10,6 +11,7 @@ use ahp_types::state::{
 use hostler_driver::{Archive, ArchiveError, Chronicle, Lead, ToldTurn};
 use hostler_store::Blob;
 use jiff::Timestamp;
+use tokio::task::JoinError;
 use url::Url;
 use uuid::Uuid;
 
@@ -18,6 +20,7 @@ use crate::EngineError;
 use crate::clock::{self, ClockExt as _};
 use crate::host::Host;
 use crate::past::{Kept, Past};
+use crate::record::Others;
 use crate::session::{Session, message};
 
 /// How long ago the last word of an unfinished turn may be, if somebody is still at it.
@@ -44,9 +47,10 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     let first = turns.len().saturating_sub(host.turns_in_memory.max(1));
     let mut told = Arc::clone(&chronicle).tell(first..turns.len()).await?;
     if let Some((last, before)) = turns.split_last()
-        && !last.over
         && let Some(turn) = told.last()
-        && is_under_way(&*archive, found.conversation.id, turn, host.clock.now_ms()).await
+        && is_led(&*archive, found.conversation.id, last.over)
+            .await
+            .unwrap_or_else(|| is_young(turn, host.clock.now_ms()))
     {
         // Somebody is in the middle of it. It is appended when it is over.
         (turns, _) = (before, told.pop());
@@ -54,6 +58,7 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     let first = first.min(turns.len());
     let mut session = begin(host, uri, found);
     session.heard = Some(turns.last().map_or(Uuid::nil(), |mark| mark.id));
+    session.others = turns.last().map(|mark| Others { turn: mark.id, length: mark.length });
     session.kept = Kept::taken_in(Past { turns: first, completed: first > 0, ..Past::default() });
     session.untold = first;
     // The agent has what was said last: a turn that failed there can be taken up here.
@@ -66,11 +71,18 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     Ok(Taken { session, blobs, chronicle })
 }
 
-/// Whether somebody is still at an unfinished turn: by what its process says, or else if its last word is young enough.
-pub(crate) async fn is_under_way(archive: &dyn Archive, conversation: Uuid, turn: &ToldTurn, now_ms: i64) -> bool {
-    if let Some(lead) = archive.lead(conversation).await {
-        return lead == Lead::Busy;
+/// Whether somebody is still at the last turn, as far as processes tell. A turn that looks as if it were over may go on, if
+/// somebody says so.
+pub(crate) async fn is_led(archive: &dyn Archive, conversation: Uuid, over: bool) -> Option<bool> {
+    match (archive.lead(conversation).await, over) {
+        (Some(Lead::Busy), _) | (Some(Lead::Silent), false) => Some(true),
+        (_, true) | (Some(Lead::Idle), false) => Some(false),
+        (None, false) => None,
     }
+}
+
+/// Whether the last word of a turn is so young that somebody may still be at it.
+pub(crate) fn is_young(turn: &ToldTurn, now_ms: i64) -> bool {
     let last = turn.ended.as_ref().or(turn.began.as_ref()).and_then(|time| time.parse::<Timestamp>().ok());
     last.is_some_and(|last| now_ms.saturating_sub(last.as_millisecond()) < UNDER_WAY_MS)
 }
@@ -131,37 +143,60 @@ pub(crate) struct Piece {
 /// Tells the turns before those that a session has: as many as make a piece. `empty` is the session without any turn, `next`
 /// the id of the first turn that it has.
 ///
-/// What the record does not tell any more is said in its place, so that every turn keeps its own.
+/// What the record does not tell any more is said in its place, so that every turn keeps its own. `None` if it may be told
+/// later.
 pub(crate) async fn gather(
     archive: Option<Arc<dyn Archive>>,
     chronicle: Option<Arc<dyn Chronicle>>,
     mut empty: Session,
     next: Option<String>,
-) -> Piece {
+) -> Option<Piece> {
     let until = empty.untold;
     let first = until.saturating_sub(PIECE);
     let told = tell(archive, chronicle, empty.conversation, first..until, next.as_deref()).await;
     let (told, chronicle, why) = match told {
         Ok((told, chronicle)) => (told, Some(chronicle), None),
+        Err(error @ ArchiveError::Failed(_)) => {
+            tracing::warn!(session = &*empty.uri, %error, "turns of a record cannot be told yet");
+            return None;
+        }
         Err(error) => {
             tracing::warn!(session = &*empty.uri, %error, "turns of a record cannot be told any more");
             (Vec::new(), None, Some(error.to_string()))
         }
     };
-    let piece = off_the_actor(move || {
+    let piece = tokio::task::spawn_blocking(move || {
         let blobs = apply(&mut empty, told);
-        let mut turns = Vec::new();
         let known = std::mem::take(&mut Arc::make_mut(&mut empty.chat).turns);
-        let missing = (until - first).saturating_sub(known.len());
         let why = why.as_deref().unwrap_or("the agent's record of the conversation has become shorter");
-        turns.extend((first..first + missing).map(|place| lost(place, why)));
-        turns.extend(known);
+        let turns = filled(first..until, known, why);
         let line = |chat: &ChatState| empty.session.chats.iter().find(|line| line.resource == chat.resource).cloned();
         let workers = empty.workers.iter().filter_map(|worker| Some((line(&worker.chat)?, (*worker.chat).clone())));
         (turns, workers.collect(), blobs)
     });
-    let (turns, workers, blobs) = piece.await.unwrap_or_default();
-    Piece { first, turns, workers, blobs, chronicle }
+    let (turns, workers, blobs) = worked(piece.await, first..until)?;
+    Some(Piece { first, turns, workers, blobs, chronicle })
+}
+
+type Worked = (Vec<Turn>, Vec<(ChatSummary, ChatState)>, Vec<Blob>);
+
+/// What became of the work on a piece. It would fail again where it failed, so its turns are lost; one that the host's end
+/// has kept from being done is not.
+fn worked(result: Result<Worked, JoinError>, places: Range<usize>) -> Option<Worked> {
+    match result {
+        Ok(worked) => Some(worked),
+        Err(error) if error.is_panic() => {
+            let why = "the host failed while it read the agent's record of the conversation";
+            Some((filled(places, Vec::new(), why), Vec::new(), Vec::new()))
+        }
+        Err(_) => None,
+    }
+}
+
+/// The turns for these places: the first of them are lost, if there are too few.
+fn filled(places: Range<usize>, known: Vec<Turn>, why: &str) -> Vec<Turn> {
+    let missing = places.len().saturating_sub(known.len());
+    places.take(missing).map(|place| lost(place, why)).chain(known).collect()
 }
 
 type Told = (Vec<ToldTurn>, Arc<dyn Chronicle>);
@@ -171,7 +206,7 @@ async fn tell(
     archive: Option<Arc<dyn Archive>>,
     chronicle: Option<Arc<dyn Chronicle>>,
     conversation: Uuid,
-    places: std::ops::Range<usize>,
+    places: Range<usize>,
     next: Option<&str>,
 ) -> Result<Told, ArchiveError> {
     let chronicle = match chronicle {
@@ -205,4 +240,19 @@ fn lost(place: usize, why: &str) -> Turn {
 
 async fn off_the_actor<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
     tokio::task::spawn_blocking(work).await.map_err(|_| EngineError::Stopping)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_that_fails_leaves_no_hole() {
+        let failed = tokio::task::spawn_blocking(|| -> Worked { std::panic::resume_unwind(Box::new("no")) }).await;
+        let (turns, ..) = worked(failed, 3..5).unwrap();
+        assert_eq!(turns.iter().map(|turn| turn.id.as_str()).collect::<Vec<_>>(), ["lost-3", "lost-4"]);
+        let never = tokio::spawn(std::future::pending::<Worked>());
+        never.abort();
+        assert!(worked(never.await, 3..5).is_none(), "it was only not done");
+    }
 }

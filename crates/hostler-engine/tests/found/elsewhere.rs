@@ -236,3 +236,136 @@ async fn a_record_that_cannot_be_read_is_tried_again_when_it_is_opened_again() {
     assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=3));
     rig.engine.shutdown().await;
 }
+
+#[tokio::test]
+async fn a_turn_that_goes_on_after_it_was_taken_in_is_told_as_a_whole() {
+    let (rig, archive) = found(2, 3).await;
+    archive.change(id(), |conversation| conversation.turns[2].mark.over = false);
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=3));
+    // Longer, though by nothing that another look would not find again.
+    let go_on = |length, answer: &str| {
+        let told = FakeTurn::new(3, "message 3", answer);
+        let mark = Mark { length, ..told.mark };
+        archive.change(id(), |conversation| conversation.turns[2] = FakeTurn { mark, ..told });
+    };
+    go_on(4, "answer 3, and more");
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    let all = turns(&listener);
+    assert_eq!(all[..3], expected(1..=3));
+    assert!(all[3].contains("This turn went on") && all[3].ends_with("answer 3, and more"), "{all:?}");
+    // Once; also by a host that has died since.
+    let rig = rig.crash().await;
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), all);
+    go_on(5, "answer 3, and still more");
+    somebody(&archive, 4);
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    listener.until("chat/turnComplete").await;
+    assert!(turns(&listener)[4].ends_with("answer 3, and still more"));
+    assert_eq!(turns(&listener)[5..], expected(4..=4));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_our_own_agent_adds_to_others_turn_is_not_told_again() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    archive.change(id(), |conversation| conversation.turns[2].mark.length = 2);
+    rig.engine.look_at_archives().await;
+    somebody(&archive, 5);
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener), expected(1..=5));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_looks_as_if_it_were_over_waits_for_a_process_that_is_busy() {
+    let (mut rig, archive) = found(2, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    archive.change(id(), |conversation| conversation.lead = Some(Lead::Busy));
+    somebody(&archive, 3);
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    assert_eq!(turns(&listener), expected(1..=2));
+    // One that does not say what it does does not hold up what is over.
+    archive.change(id(), |conversation| conversation.lead = Some(Lead::Silent));
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    assert_eq!(turns(&listener), expected(1..=4));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_says_nothing_is_at_an_unfinished_turn_however_old_it_is() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.change(id(), |conversation| {
+        conversation.turns[2].mark.over = false;
+        conversation.lead = Some(Lead::Silent);
+    });
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), expected(1..=2));
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected").await;
+    archive.change(id(), |conversation| conversation.lead = None);
+    we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    assert_eq!(turns(&listener), expected(1..=4));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn nobody_goes_on_in_a_record_that_is_gone() {
+    let (mut rig, archive) = found(2, 3).await;
+    archive.change(id(), |conversation| {
+        conversation.turns[2].mark.over = false;
+        conversation.lead = Some(Lead::Busy);
+    });
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity.as_deref(), Some("Continued elsewhere"));
+    let failed = hostler_driver::ArchiveError::Failed("the disk is away".to_owned());
+    archive.change(id(), |conversation| conversation.broken = Some(failed));
+    rig.say(FOUND, "t4", "message 4").await;
+    listener.until("chat/turnStarted rejected").await;
+    archive.remove(id());
+    rig.say(FOUND, "t5", "message 5").await;
+    let mut agent = rig.starts.next().await.succeed();
+    assert_eq!(agent.prompt().await, "message 5");
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_does_not_keep_a_message_from_following_what_others_said() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    // Nobody has told of it.
+    somebody(&archive, 5);
+    let (_, agent) = tokio::join!(agent.closed(), we_say(&mut rig, &archive, &mut listener, None, 6));
+    assert_eq!(turns(&listener), expected(1..=6));
+    drop(agent);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn older_turns_that_cannot_be_read_for_a_while_are_not_lost() {
+    let (rig, archive) = found(2, 300).await;
+    archive.allow(1);
+    let viewer = viewer(&rig, Extent::Last(2)).await;
+    archive.told().await;
+    let failed = hostler_driver::ArchiveError::Failed("the disk is away".to_owned());
+    archive.change(id(), |conversation| conversation.broken = Some(failed));
+    // It is tried, in vain, and only then it can be read.
+    archive.allow(1);
+    archive.told().await;
+    archive.change(id(), |conversation| conversation.broken = None);
+    archive.allow(usize::MAX);
+    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=300));
+    drop(viewer);
+    rig.engine.shutdown().await;
+}

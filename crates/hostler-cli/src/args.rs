@@ -705,6 +705,8 @@ mod tests {
             "tool",
             "file",
             "no-wait",
+            "tag",
+            "remove",
         ];
         let mut commands = vec![Cli::command()];
         while let Some(command) = commands.pop() {

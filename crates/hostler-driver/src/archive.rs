@@ -61,6 +61,8 @@ pub struct Mark {
     pub id: Uuid,
     /// The message that began it, by the id that it was sent with; `None` if the agent began it by itself.
     pub message: Option<Uuid>,
+    /// Whether that is a command for the agent itself, which some agents write down under ids of their own.
+    pub command: bool,
     /// Whether nothing more will be said in it. The last one may be going on.
     pub over: bool,
     /// How many records there are of what was said and done in it: more, if it went on.

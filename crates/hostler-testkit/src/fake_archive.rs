@@ -73,6 +73,7 @@ impl FakeTurn {
             mark: Mark {
                 id: Uuid::from_u128(u128::from(number)),
                 message: Some(Uuid::new_v4()),
+                command: false,
                 over: true,
                 length: 1,
             },

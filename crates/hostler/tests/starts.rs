@@ -332,7 +332,10 @@ async fn a_conversation_that_another_host_runs_is_left_alone() {
     let args = ["--claude", script, "--upstream", "scripted", "--state-dir", state.to_str().unwrap()];
     let other = Host::start(scene.home.serve_command(&args, &[]), &state).await;
     let mut peer = other.peer().await;
-    let uris = peer.create_as(scene.uris.session.clone(), &scene.home.work()).await;
+    // The other host finds it by the agent's record.
+    let uris = &scene.uris;
+    peer.snapshot(&uris.session).await;
+    peer.snapshot(&uris.chat).await;
     peer.say(&uris.chat, "mine too").await;
     let envelopes = peer.until_end(&uris.chat).await;
     let StateAction::ChatError(end) = &envelopes.last().unwrap().action else { panic!("{:?}", envelopes.last()) };
@@ -341,7 +344,7 @@ async fn a_conversation_that_another_host_runs_is_left_alone() {
     let holder = format!("running in the host with process {} ({})", scene.host.pid, state_dir.display());
     assert!(end.part.error.message.contains(&holder), "{}", end.part.error.message);
     assert_eq!(other.tree(), Vec::<u32>::new());
-    assert_eq!(peer.listed().await, Vec::<String>::new());
+    assert_eq!(peer.listed().await, [uris.session.as_str()]);
 
     // The first host was not disturbed. When it lets go, the other one may have the conversation.
     assert_eq!(scene.peer.ask(&scene.uris.chat, "still mine").await, "echo: still mine");

@@ -97,6 +97,7 @@ impl Book {
         let mark = |span: &Span| Mark {
             id: span.turn,
             message: span.message,
+            command: span.command,
             over: span.over,
             length: chain.done(&index, span),
         };

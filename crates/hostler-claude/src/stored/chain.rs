@@ -139,7 +139,7 @@ impl Beside {
             };
             let lost = match (link.parent.and_then(|parent| failures.get(&parent)), parent.and_then(|p| until.get(&p)))
             {
-                (Some(failure), _) if link.kind != Kind::Prompt => Some(*failure),
+                (Some(failure), _) if !matches!(link.kind, Kind::Prompt | Kind::Command) => Some(*failure),
                 (_, Some(failure)) => Some(*failure),
                 _ => None,
             };

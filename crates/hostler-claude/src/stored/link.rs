@@ -37,6 +37,8 @@ impl RecordId {
 pub enum Kind {
     /// Somebody said something.
     Prompt,
+    /// Somebody gave the agent itself a command, or a host did by other means: a change of the model is written so.
+    Command,
     /// Somebody said something while the agent was working, and it was folded in.
     Folded,
     /// Somebody said something while the agent was working, and the model was told it beside a call.
@@ -74,7 +76,7 @@ impl Kind {
 
     /// Whether a turn begins with it.
     pub(super) fn begins_a_turn(self) -> bool {
-        matches!(self, Self::Prompt | Self::Folded | Self::Steer | Self::Notification)
+        matches!(self, Self::Prompt | Self::Command | Self::Folded | Self::Steer | Self::Notification)
     }
 }
 
@@ -308,6 +310,8 @@ fn spoken(text: &str) -> Kind {
         Kind::CommandOutput
     } else if begins(&["<local-command-caveat>"]) {
         Kind::Hidden
+    } else if begins(&["<command-name>", "<command-message>"]) {
+        Kind::Command
     } else {
         Kind::Prompt
     }
@@ -340,7 +344,7 @@ mod tests {
             (r#"[{"type":"text","text":"[Request interrupted by user for tool use]"}]"#, Kind::Interruption),
             (r#""<task-notification>\n<task-id>a""#, Kind::Notification),
             (r#""<local-command-stdout>Compacted </local-command-stdout>""#, Kind::CommandOutput),
-            (r#""<command-name>/compact</command-name>""#, Kind::Prompt),
+            (r#""<command-name>/compact</command-name>""#, Kind::Command),
             ("[]", Kind::Hidden),
             ("7", Kind::Hidden),
             (r#"{"type":"text"}"#, Kind::Hidden),

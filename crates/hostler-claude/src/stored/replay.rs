@@ -147,7 +147,7 @@ impl Replay<'_> {
         }
         let content = facts.message.as_ref().and_then(|message| message.content);
         match kind {
-            Kind::Prompt | Kind::Notification => {
+            Kind::Prompt | Kind::Command | Kind::Notification => {
                 self.turn.began = facts.timestamp.map(|at| at.to_string());
                 self.turn.said = content.map_or_else(|| self.turn.said.clone(), |content| said(kind, content.get()));
             }

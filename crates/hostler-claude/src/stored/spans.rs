@@ -17,6 +17,8 @@ pub struct Span {
     /// The message that began it, by its record; `None` if the agent began it by itself, or if it goes on behind words into the
     /// turn before, which have no record of their own.
     pub message: Option<Uuid>,
+    /// Whether that is a command for the agent itself.
+    pub command: bool,
     /// Its records, as positions in [`Chain::links`].
     pub links: Range<usize>,
     /// Whether nothing more will be said in it, as far as the file shows.
@@ -42,11 +44,13 @@ impl Chain {
                 }
                 let message = match link.kind {
                     Kind::Folded => Some(folded.get(place).copied().unwrap_or(link.id)),
-                    Kind::Prompt => Some(link.id),
+                    Kind::Prompt | Kind::Command => Some(link.id),
                     _ => None,
                 };
                 let message = message.map(RecordId::uuid);
-                spans.push(Span { turn: link.id.turn(), message, links: from..at + 1, over: false, goes_on: false });
+                let command = link.kind == Kind::Command;
+                let (turn, links) = (link.id.turn(), from..at + 1);
+                spans.push(Span { turn, message, command, links, over: false, goes_on: false });
                 continue;
             }
             match link.kind {

@@ -217,7 +217,8 @@ impl Actor {
     fn ours(&self, marks: &[Mark]) -> Vec<bool> {
         let is_ours = |id| self.host.prompt_ids.is_ours(self.session.conversation, id);
         let owners = marks.iter().scan(false, |ours, mark| {
-            *ours = mark.message.map_or(*ours, is_ours);
+            // A command under an id that nobody minted may be what the agent makes of a wish of ours.
+            *ours = mark.message.map_or(*ours, |id| is_ours(id) || (mark.command && *ours));
             Some(*ours)
         });
         owners.collect()

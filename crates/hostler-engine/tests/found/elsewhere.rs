@@ -156,6 +156,21 @@ async fn a_turn_says_that_somebody_else_went_on_meanwhile() {
 }
 
 #[tokio::test]
+async fn a_command_behind_what_was_said_here_is_not_somebody_elses() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    // What an agent writes down when a host tells it to use another model.
+    let mut command = FakeTurn::new(5, "/model another", "set");
+    command.mark.command = true;
+    archive.change(id(), |conversation| conversation.turns.push(command));
+    rig.engine.look_at_archives().await;
+    we_say(&mut rig, &archive, &mut listener, Some(agent), 6).await;
+    assert_eq!(turns(&listener), [expected(1..=4), expected(6..=6)].concat());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_command_that_the_agent_gave_another_id_is_known_by_its_words() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;

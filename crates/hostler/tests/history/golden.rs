@@ -52,7 +52,7 @@ async fn lead(bench: &mut Bench) {
     bench.answer(&waiting, json!({ "approved": false, "selectedOptionId": "deny" })).await;
     bench.peer.until_end(&bench.uris.chat).await;
     turn(bench, "!error 400 This cannot be.").await;
-    let stopped = bench.peer.say(&bench.uris.chat, &format!("!say I wait.\n{}", bash("sleep 600"))).await;
+    let stopped = bench.peer.say(&bench.uris.chat, &format!("!say I wait.\n{}", bash("tail -f /dev/null"))).await;
     let runs = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::ChatToolCallReady(ready) if ready.confirmed.is_some());
     bench.peer.until(&bench.uris.chat, runs).await;
     bench.peer.cancel(&bench.uris.chat, &stopped).await;

@@ -117,7 +117,8 @@ async fn clients_find_what_was_said_page_by_page_until_it_is_deleted() {
         let item = &answer["items"][0];
         assert_eq!((&item["session"], &item["matching"]), (&json!(pears), &json!(1)), "{build}");
         assert_eq!(item["workspace"], json!(home.work().canonicalize().unwrap()));
-        assert_eq!((&answer["pending"], answer.get("nextOffset")), (&json!(0), None));
+        assert_eq!(answer.get("nextOffset"), None);
+        assert!(answer["pending"].is_u64(), "something else may still be read");
         let hit = &item["hits"][0];
         assert_eq!((&hit["kind"], &hit["snippet"]), (&json!("answer"), &json!("😀 the pears are green")));
         assert_eq!(hit["matches"], json!([[7, 12]]), "in UTF-16");

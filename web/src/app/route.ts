@@ -1,0 +1,53 @@
+/** Where somebody is on the page, as an address. URIs of the host are parts of it as they are, encoded. */
+
+import type { Uri } from '../ahp/index.ts';
+
+export type Route =
+  | { readonly view: 'home' }
+  | { readonly view: 'new'; readonly directory?: Uri }
+  | { readonly view: 'search'; readonly query: string }
+  | { readonly view: 'session'; readonly session: Uri; readonly chat?: Uri; readonly turn?: string };
+
+/** The route of an address; one that says nothing leads home. */
+export function parse(path: string, query: string): Route {
+  const parts = path.split('/').filter((part) => part !== '');
+  const [view, session, chat] = parts.map(decode);
+  const asked = new URLSearchParams(query);
+  if (view === 'new') {
+    const directory = asked.get('directory');
+    return directory ? { view, directory } : { view };
+  }
+  if (view === 'search') return { view, query: asked.get('q') ?? '' };
+  if (view === 'session' && session) {
+    const turn = asked.get('turn');
+    return { view, session, ...(chat && { chat }), ...(turn && { turn }) };
+  }
+  return { view: 'home' };
+}
+
+export function format(route: Route): string {
+  switch (route.view) {
+    case 'home':
+      return '/';
+    case 'new':
+      return route.directory ? `/new?directory=${encodeURIComponent(route.directory)}` : '/new';
+    case 'search':
+      return route.query ? `/search?q=${encodeURIComponent(route.query)}` : '/search';
+    case 'session': {
+      const { session, chat, turn } = route;
+      const path = ['/session', session, ...(chat ? [chat] : [])].map((part, at) =>
+        at ? encodeURIComponent(part) : part,
+      );
+      return path.join('/') + (turn ? `?turn=${encodeURIComponent(turn)}` : '');
+    }
+  }
+}
+
+/** Somebody may have typed it. */
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return '';
+  }
+}

@@ -1,0 +1,45 @@
+/** Coming in: a one-time code becomes a cookie that no script can read. */
+
+/** What the host says to somebody who knocks. */
+export interface Door {
+  /** Whether this browser is let in. */
+  readonly signedIn: boolean;
+  /** Whether anybody has to sign in at all. */
+  readonly required: boolean;
+}
+
+/** Takes a one-time code out of the address, so that it stays neither there nor in the history. */
+export function takeCode(location: Location, history: History): string | undefined {
+  const code = new URLSearchParams(location.hash.slice(1)).get('link');
+  if (code === null) return undefined;
+  history.replaceState(history.state, '', location.pathname + location.search);
+  return code;
+}
+
+/** Asks whether this browser is let in. */
+export async function knock(): Promise<Door> {
+  const answer = await fetch('/sign-in', { headers: { accept: 'application/json' }, cache: 'no-store' });
+  if (!answer.ok) throw new Error(await sentence(answer));
+  return (await answer.json()) as Door;
+}
+
+/** Trades a code for a cookie. */
+export async function signIn(code: string): Promise<void> {
+  await post('/sign-in', { code });
+}
+
+export async function signOut(everywhere: boolean): Promise<void> {
+  await post(everywhere ? '/sign-out?everywhere' : '/sign-out', {});
+}
+
+async function post(path: string, body: unknown): Promise<void> {
+  const headers = { 'content-type': 'application/json' };
+  const answer = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body), cache: 'no-store' });
+  if (!answer.ok) throw new Error(await sentence(answer));
+}
+
+/** The host's own words. */
+async function sentence(answer: Response): Promise<string> {
+  const text = (await answer.text()).trim();
+  return text || `The host answered ${answer.status}.`;
+}

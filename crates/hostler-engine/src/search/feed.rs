@@ -132,8 +132,13 @@ impl Host {
             let (index, session) = (Arc::clone(&index), Arc::clone(session));
             blocking(move || index.forget(&session)).await?;
         }
+        let mut trouble = None;
         for session in round.stored {
-            self.read_stored(&index, &session, stamps.get(&*session).copied()).await?;
+            match self.read_stored(&index, &session, stamps.get(&*session).copied()).await {
+                // One session that cannot be read keeps nobody from finding the others.
+                Err(error @ EngineError::Store(_)) => trouble = trouble.or(Some(error)),
+                read => read?,
+            }
             pending -= 1;
             self.search.progress.send_modify(|progress| progress.pending = pending);
         }
@@ -142,7 +147,7 @@ impl Host {
             pending -= 1;
             self.search.progress.send_modify(|progress| progress.pending = pending);
         }
-        Ok(())
+        trouble.map_or(Ok(()), Err)
     }
 
     /// What the store has of the sessions in question.

@@ -45,7 +45,7 @@ pub trait Archive: Send + Sync + 'static {
 /// The record of one conversation, as it was when it was opened. What is written later is in the next one.
 pub trait Chronicle: Send + Sync + 'static {
     /// Its turns, oldest first.
-    fn turns(&self) -> &[Mark];
+    fn turns(&self) -> &[TurnMark];
 
     /// Tells the turns at these places.
     fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>>;
@@ -56,7 +56,7 @@ pub trait Chronicle: Send + Sync + 'static {
 
 /// A turn of a record, before it is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct TurnMark {
     /// The turn's id: the same whenever the record is read.
     pub id: Uuid,
     /// The message that began it, by the id that it was sent with; `None` if the agent began it by itself.

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Archive, ArchiveError, Chronicle, DriverEvent, Found, FoundConversation, Lead, Mark, PartId, PartKind, ResumeToken,
-    Said, ToldTurn, TurnOutcome,
+    Archive, ArchiveError, Chronicle, DriverEvent, Found, FoundConversation, Lead, PartId, PartKind, ResumeToken, Said,
+    ToldTurn, TurnMark, TurnOutcome,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -50,7 +50,7 @@ pub struct FakeConversation {
 #[derive(Debug, Clone)]
 pub struct FakeTurn {
     /// Where it stands.
-    pub mark: Mark,
+    pub mark: TurnMark,
     /// What it was begun with.
     pub said: Said,
     /// When.
@@ -70,7 +70,7 @@ impl FakeTurn {
             Some(format!("2026-01-{:02}T{hours:02}:{minutes:02}:{second:02}.000Z", 1 + number / 1440))
         };
         Self {
-            mark: Mark {
+            mark: TurnMark {
                 id: Uuid::from_u128(u128::from(number)),
                 message: Some(Uuid::new_v4()),
                 command: false,
@@ -268,12 +268,12 @@ struct FakeChronicle {
     shared: Arc<Shared>,
     conversation: Uuid,
     turns: Vec<FakeTurn>,
-    marks: Vec<Mark>,
+    marks: Vec<TurnMark>,
     damage: Vec<String>,
 }
 
 impl Chronicle for FakeChronicle {
-    fn turns(&self) -> &[Mark] {
+    fn turns(&self) -> &[TurnMark] {
         &self.marks
     }
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_driver::{ArchiveError, Chronicle, DriverEvent, Mark, ToldTurn};
+use hostler_driver::{ArchiveError, Chronicle, DriverEvent, ToldTurn, TurnMark};
 
 use super::{Chain, Conversation, Index, Kind, Link, RecordId, Span, file, replay};
 
@@ -76,7 +76,7 @@ pub(super) struct Book {
     index: Arc<Index>,
     chain: Chain,
     spans: Vec<Span>,
-    marks: Vec<Mark>,
+    marks: Vec<TurnMark>,
     damage: Vec<String>,
     /// Which record tells of a sub-agent first, as positions in the index.
     first: HashMap<RecordId, usize>,
@@ -94,7 +94,7 @@ impl Book {
         shelf().keep(&found.path, &file, &facts, &index);
         let chain = Chain::of(&index);
         let spans = chain.spans(&index);
-        let mark = |span: &Span| Mark {
+        let mark = |span: &Span| TurnMark {
             id: span.turn,
             message: span.message,
             command: span.command,
@@ -153,7 +153,7 @@ impl Book {
 }
 
 impl Chronicle for Book {
-    fn turns(&self) -> &[Mark] {
+    fn turns(&self) -> &[TurnMark] {
         &self.marks
     }
 

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Mark, Said, ToldTurn};
+use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Said, ToldTurn, TurnMark};
 use hostler_store::StoreError;
 use uuid::{Uuid, Version};
 
@@ -189,7 +189,7 @@ impl Actor {
     }
 
     /// The place of the first turn of the record that was not looked at.
-    async fn first_unheard(&self, marks: &[Mark], ours: &[bool], heard: Uuid) -> usize {
+    async fn first_unheard(&self, marks: &[TurnMark], ours: &[bool], heard: Uuid) -> usize {
         if heard.is_nil() {
             return 0;
         }
@@ -207,14 +207,14 @@ impl Actor {
 
     /// The place of the last turn that others led, if it was told before it was over. What follows when we go on from there
     /// is in our own agent's words.
-    fn gone_on(&self, marks: &[Mark], ours: &[bool]) -> Option<usize> {
+    fn gone_on(&self, marks: &[TurnMark], ours: &[bool]) -> Option<usize> {
         let told = self.session.others?;
         let place = marks.iter().rposition(|mark| mark.id == told.turn && mark.length > told.length)?;
         (ours.get(place + 1) != Some(&true)).then_some(place)
     }
 
     /// Which turns of the record were led by this host. One without a message is its who led the one before it.
-    fn ours(&self, marks: &[Mark]) -> Vec<bool> {
+    fn ours(&self, marks: &[TurnMark]) -> Vec<bool> {
         let is_ours = |id| self.host.prompt_ids.is_ours(self.session.conversation, id);
         let owners = marks.iter().scan(false, |ours, mark| {
             // A command under an id that nobody minted may be what the agent makes of a wish of ours.
@@ -225,7 +225,7 @@ impl Actor {
     }
 
     /// Whether a turn of the record is here, since it was taken in.
-    async fn is_known(&self, marks: &[Mark], place: usize) -> bool {
+    async fn is_known(&self, marks: &[TurnMark], place: usize) -> bool {
         let Some(id) = marks.get(place).map(|mark| mark.id.to_string()) else { return false };
         if self.session.has_turn(&id) {
             return true;
@@ -289,7 +289,7 @@ impl Actor {
         ours.filter(|_| text.starts_with('/')).map(|turn| turn.id.clone())
     }
 
-    async fn append_turn(&mut self, told: ToldTurn, mark: Mark) -> Result<(), StoreError> {
+    async fn append_turn(&mut self, told: ToldTurn, mark: TurnMark) -> Result<(), StoreError> {
         let turn = told.id.to_string();
         let retold = retell(&self.session, told, &self.host.clock.now_text());
         let mut change = Change::default().blobs(retold.blobs);
@@ -313,7 +313,7 @@ impl Actor {
 
     /// Everything before a place of the record was looked at. It is stored with the next snapshot: until then it would be
     /// found to be known.
-    fn heard_up_to(&mut self, marks: &[Mark], end: usize) {
+    fn heard_up_to(&mut self, marks: &[TurnMark], end: usize) {
         if let Some(mark) = end.checked_sub(1).and_then(|last| marks.get(last)) {
             self.session.heard = Some(mark.id);
         }
@@ -381,7 +381,7 @@ impl News {
 }
 
 /// A turn that has gone on since it was told, as another one: what was stored is not changed, and nothing is missing.
-fn once_more(mut told: ToldTurn, mark: Mark) -> ToldTurn {
+fn once_more(mut told: ToldTurn, mark: TurnMark) -> ToldTurn {
     told.id = Uuid::new_v5(&mark.id, &mark.length.to_be_bytes());
     told.events.insert(0, DriverEvent::Notice(GONE_ON.to_owned()));
     told

@@ -1,6 +1,6 @@
 //! The same conversation, led from here and from elsewhere.
 
-use hostler_driver::{DriverEvent, Lead, Mark, ResumeToken};
+use hostler_driver::{DriverEvent, Lead, ResumeToken, TurnMark};
 use hostler_engine::Extent;
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use hostler_testkit::fake_driver::FakeAgent;
@@ -93,7 +93,7 @@ async fn while_somebody_else_is_in_the_middle_of_a_turn_nothing_is_said_here() {
     let (mut rig, archive) = found(2, 3).await;
     let now = jiff::Timestamp::now().to_string();
     let mut turn = FakeTurn::new(4, "message 4", "answer 4");
-    turn.mark = Mark { over: false, ..turn.mark };
+    turn.mark = TurnMark { over: false, ..turn.mark };
     (turn.began, turn.ended) = (Some(now.clone()), Some(now));
     archive.change(id(), |conversation| conversation.turns.push(turn));
     let mut listener = rig.listen(FOUND).await;
@@ -261,7 +261,7 @@ async fn a_turn_that_goes_on_after_it_was_taken_in_is_told_as_a_whole() {
     // Longer, though by nothing that another look would not find again.
     let go_on = |length, answer: &str| {
         let told = FakeTurn::new(3, "message 3", answer);
-        let mark = Mark { length, ..told.mark };
+        let mark = TurnMark { length, ..told.mark };
         archive.change(id(), |conversation| conversation.turns[2] = FakeTurn { mark, ..told });
     };
     go_on(4, "answer 3, and more");

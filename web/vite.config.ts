@@ -1,5 +1,6 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vitest/config';
+import { compress } from './compress.ts';
 
 // While somebody works on the page, Vite serves it and passes on what is meant for a host: `HOSTLER_URL=http://127.0.0.1:8137
 // npm run dev`, with a host that was started with `--no-token`. The page's origin is not the host's, so it is not told.
@@ -7,7 +8,7 @@ const { HOSTLER_URL = 'http://127.0.0.1:8137' } = process.env;
 const host = { target: HOSTLER_URL, changeOrigin: true, headers: { origin: HOSTLER_URL } };
 
 export default defineConfig({
-  plugins: [svelte()],
+  plugins: [svelte(), compress()],
   // `node_modules` may be shared by several clones, so nothing is written there.
   cacheDir: '.vite',
   build: { target: 'es2022', sourcemap: false, emptyOutDir: true, reportCompressedSize: true, assetsInlineLimit: 0 },

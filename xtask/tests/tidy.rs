@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 17] = [
+const LAYERS: [(&str, &[&str]); 18] = [
     ("hostler-telemetry", &[]),
     ("hostler-process", &[]),
     ("hostler-rules", &[]),
@@ -34,6 +34,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
         ],
     ),
     ("hostler-ahp", &["hostler-engine", "hostler-telemetry"]),
+    ("hostler-web", &[]),
     ("hostler-cli", &["hostler-attachments", "hostler-driver", "hostler-rules", "hostler-telemetry"]),
     (
         "hostler",
@@ -48,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
             "hostler-store",
             "hostler-terminal",
             "hostler-telemetry",
+            "hostler-web",
         ],
     ),
     ("hostler-testkit", &["hostler-attachments", "hostler-driver", "hostler-process"]),
@@ -55,7 +57,7 @@ const LAYERS: [(&str, &[&str]); 17] = [
 ];
 
 /// Outside crates that stand for a layer's knowledge, and who has it.
-const KNOWLEDGE: [(&str, &[&str]); 9] = [
+const KNOWLEDGE: [(&str, &[&str]); 10] = [
     ("ahp", &["hostler-engine", "hostler-testkit"]),
     ("ahp-types", &["hostler-store", "hostler-engine", "hostler-ahp", "hostler-cli", "hostler-testkit"]),
     ("ahp-ws", &["hostler-cli", "hostler-testkit"]),
@@ -65,6 +67,7 @@ const KNOWLEDGE: [(&str, &[&str]); 9] = [
     ("brush-parser", &["hostler-rules"]),
     ("image", &["hostler-attachments"]),
     ("lopdf", &["hostler-attachments"]),
+    ("rust-embed", &["hostler-web"]),
 ];
 
 /// The one crate that talks to the operating system in ways that Rust cannot check.

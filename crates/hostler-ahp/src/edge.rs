@@ -45,9 +45,7 @@ impl AccessPolicy {
     /// # Errors
     /// The reason of the refusal.
     pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        if !self.host_is_ours(headers) {
-            return Err(Refusal::Host);
-        }
+        self.check_host(headers)?;
         if !self.origin_is_allowed(headers) {
             return Err(Refusal::Origin);
         }
@@ -55,6 +53,14 @@ impl AccessPolicy {
             return Err(Refusal::Token);
         }
         Ok(())
+    }
+
+    /// Decides about a request for something that everybody may have.
+    ///
+    /// # Errors
+    /// The reason of the refusal.
+    pub fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        if self.host_is_ours(headers) { Ok(()) } else { Err(Refusal::Host) }
     }
 
     fn host_is_ours(&self, headers: &HeaderMap) -> bool {

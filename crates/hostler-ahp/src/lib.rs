@@ -11,6 +11,7 @@ mod connection;
 mod decode;
 mod edge;
 mod encode;
+mod exchange;
 mod files;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -31,6 +32,7 @@ mod ws;
 
 pub use connection::ConnectionLimits;
 pub use edge::{AccessPolicy, Refusal};
+pub use exchange::Pages;
 pub use memory::{MemoryConnection, connect_in_memory};
 pub use protocol::reference;
 pub use server::{Server, ServerConfig};

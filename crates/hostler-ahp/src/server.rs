@@ -1,22 +1,12 @@
 //! The listener: HTTP until the upgrade, then a WebSocket, all in one task per connection.
 
-use std::convert::Infallible;
-use std::future::{poll_fn, ready};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use hostler_engine::Engine;
 use hostler_telemetry::LogTap;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
-use http::{Request, Response, StatusCode};
-use http_body_util::Full;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -25,22 +15,11 @@ use tokio_util::task::TaskTracker;
 use crate::clients::Clients;
 use crate::connection::{self, ConnectionLimits, Context};
 use crate::edge::AccessPolicy;
-use crate::ws::{self, Encoding, handshake};
-
-/// The largest head of a request.
-const MAX_HEAD: usize = 16 * 1024;
+use crate::exchange::{Admission, Pages, Reception, Upgraded};
+use crate::ws::{self, Encoding};
 
 /// How many connections over the limit are told so at a time; further ones are just closed.
 const REFUSALS: usize = 64;
-
-/// What a connection over the limit is told.
-const FULL: &str = "This host serves as many connections as it may; close some, or try again later.";
-
-/// What a client is told that does not finish its request.
-const TOO_SLOW: &str = "The request did not arrive in time; try again.";
-
-/// How long a client may take to hang up after an answer that is no upgrade.
-const HANG_UP: Duration = Duration::from_secs(1);
 
 /// How long connections may take to end when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
@@ -55,6 +34,8 @@ pub struct ServerConfig {
     pub limits: ConnectionLimits,
     /// The host's own log, if clients may hear it.
     pub logs: Option<LogTap>,
+    /// What requests get that want no WebSocket; none means that they are told to want one.
+    pub pages: Option<Arc<dyn Pages>>,
 }
 
 /// A listener that serves an engine to AHP clients.
@@ -78,7 +59,7 @@ impl Server {
         let (listening, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (sender, clients) = watch::channel(0);
         let shared = Arc::new(Shared {
-            access: config.access,
+            reception: Reception::new(config.access, config.pages, config.limits.socket.head),
             context: Context {
                 engine,
                 limits: config.limits,
@@ -123,7 +104,7 @@ impl Server {
 
 /// What the connections share.
 struct Shared {
-    access: AccessPolicy,
+    reception: Reception,
     context: Context,
     listening: CancellationToken,
     clients: watch::Sender<usize>,
@@ -160,13 +141,6 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Whether there is room for a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Admission {
-    Seated,
-    Full,
-}
-
 /// One connection from its first byte to its last.
 async fn serve(stream: TcpStream, shared: &Shared, admission: Admission) {
     if let Err(error) = stream.set_nodelay(true) {
@@ -174,7 +148,7 @@ async fn serve(stream: TcpStream, shared: &Shared, admission: Admission) {
     }
     let upgraded = tokio::select! {
         () = shared.listening.cancelled() => return,
-        upgraded = http(stream, shared, admission) => upgraded,
+        upgraded = shared.reception.receive(stream, admission) => upgraded,
     };
     let Some(Upgraded { stream, early, encoding }) = upgraded else { return };
     let context = Context { encoding, ..shared.context.clone() };
@@ -183,78 +157,6 @@ async fn serve(stream: TcpStream, shared: &Shared, admission: Admission) {
         connection::serve(context, inbound, outbound)
     })
     .await;
-}
-
-/// A stream that speaks WebSocket from now on.
-struct Upgraded {
-    stream: TcpStream,
-    /// What the client has sent right after its request.
-    early: Bytes,
-    encoding: Encoding,
-}
-
-/// Answers one request. `None` if it is not upgraded.
-async fn http(stream: TcpStream, shared: &Shared, admission: Admission) -> Option<Upgraded> {
-    let agreed = OnceLock::new();
-    let service = service_fn(|request| {
-        let answer = match answer(shared, admission, &request) {
-            Ok(accepted) => {
-                // There is one request per connection.
-                let _ = agreed.set(accepted.encoding());
-                accepted.response()
-            }
-            Err(refused) => *refused,
-        };
-        ready(Ok::<_, Infallible>(answer))
-    });
-    let mut connection = http1::Builder::new().max_buf_size(MAX_HEAD).serve_connection(TokioIo::new(stream), service);
-    let exchange = poll_fn(|context| connection.poll_without_shutdown(context));
-    let served = tokio::time::timeout(shared.context.limits.socket.head, exchange).await;
-    let http1::Parts { io, read_buf, .. } = connection.into_parts();
-    let mut stream = io.into_inner();
-    match served {
-        Ok(Ok(())) if let Some(&encoding) = agreed.get() => {
-            return Some(Upgraded { stream, early: read_buf, encoding });
-        }
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "a request could not be read"),
-        Err(_) => {
-            let length = TOO_SLOW.len() + 1;
-            let head = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: text/plain; charset=utf-8";
-            let answer = format!("{head}\r\ncontent-length: {length}\r\n\r\n{TOO_SLOW}\n");
-            // It is small enough for the socket's buffer, or nobody reads it.
-            let _ = tokio::time::timeout(HANG_UP, stream.write_all(answer.as_bytes())).await;
-        }
-    }
-    let _ = tokio::time::timeout(HANG_UP, ws::hang_up(&mut stream)).await;
-    None
-}
-
-type Answer = Response<Full<Bytes>>;
-
-/// Decides about a request: whether there is room, whether the client may come in, whether it speaks WebSocket.
-fn answer<B>(shared: &Shared, admission: Admission, request: &Request<B>) -> Result<handshake::Accepted, Box<Answer>> {
-    if admission == Admission::Full {
-        tracing::info!("a connection was refused: there are as many as there may be");
-        return Err(Box::new(text(StatusCode::SERVICE_UNAVAILABLE, FULL)));
-    }
-    if let Err(refusal) = shared.access.check(request.uri(), request.headers()) {
-        tracing::info!(?refusal, "a connection was refused");
-        return Err(Box::new(text(StatusCode::FORBIDDEN, refusal.sentence())));
-    }
-    handshake::check(request).map_err(|fault| {
-        let mut answer = text(fault.status(), &fault.to_string());
-        answer.headers_mut().extend(fault.hint());
-        Box::new(answer)
-    })
-}
-
-fn text(status: StatusCode, sentence: &str) -> Answer {
-    let mut answer = Response::new(Full::from(format!("{sentence}\n")));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    answer
 }
 
 /// Counts a client as long as it is there.

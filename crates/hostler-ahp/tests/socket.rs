@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 async fn serve(engine: &Engine, token: Option<&str>) -> (Server, SocketAddr) {
     let access = AccessPolicy { token: token.map(Into::into), ..AccessPolicy::default() };
     let listen = "127.0.0.1:0".parse().unwrap();
-    let config = ServerConfig { listen, access, limits: ConnectionLimits::default(), logs: None };
+    let config = ServerConfig { listen, access, limits: ConnectionLimits::default(), logs: None, pages: None };
     let server = Server::start(engine.clone(), config).await.unwrap();
     let address = server.local_addr();
     (server, address)

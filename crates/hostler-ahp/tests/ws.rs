@@ -41,7 +41,7 @@ impl Host {
     async fn bounded(limits: ConnectionLimits) -> Self {
         let rig = rig().await;
         let listen = "127.0.0.1:0".parse().unwrap();
-        let config = ServerConfig { listen, access: AccessPolicy::default(), limits, logs: None };
+        let config = ServerConfig { listen, access: AccessPolicy::default(), limits, logs: None, pages: None };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         Self { rig, server, address }

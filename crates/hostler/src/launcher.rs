@@ -21,11 +21,13 @@ use hostler_engine::{
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 use hostler_telemetry::LogTap;
+use hostler_web::Site;
 use serde_json::{Map, Value};
 
 use crate::agent::{self, Chosen};
 use crate::commands::{self, Supervised};
 use crate::models::ModelWatch;
+use crate::page::Page;
 use crate::upstreams::{self, Joined};
 use crate::{gateway, terminals};
 
@@ -128,6 +130,7 @@ async fn launch(
         },
         limits: ConnectionLimits::default(),
         logs: Some(log),
+        pages: Some(Arc::new(Page(Site::embedded()))),
     };
     match Server::start(engine.clone(), config).await {
         Ok(server) => {

@@ -8,6 +8,7 @@ mod credentials;
 mod gateway;
 mod launcher;
 mod models;
+mod page;
 mod proxy;
 mod terminals;
 mod upstreams;

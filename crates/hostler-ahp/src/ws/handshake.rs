@@ -82,13 +82,18 @@ impl Accepted {
     }
 }
 
+/// Whether a request asks for a WebSocket, however badly.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    lists(headers, &UPGRADE, "websocket")
+}
+
 /// Checks a request.
 ///
 /// # Errors
 /// Why it is not upgraded.
 pub(crate) fn check<B>(request: &Request<B>) -> Result<Accepted, NoUpgrade> {
     let headers = request.headers();
-    if !lists(headers, &UPGRADE, "websocket") {
+    if !is_wanted(headers) {
         return Err(NoUpgrade::Plain);
     }
     if request.method() != Method::GET || request.version() < Version::HTTP_11 {

@@ -45,7 +45,7 @@ impl Wire {
         Self { stream, head: String::new() }
     }
 
-    async fn read_head(&mut self) -> String {
+    pub async fn read_head(&mut self) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(tokio::time::timeout(PATIENCE, self.stream.read_u8()).await.expect("an answer").unwrap());

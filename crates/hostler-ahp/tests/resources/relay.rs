@@ -109,7 +109,7 @@ impl Pair {
         let rig = rig().await;
         let limits = ConnectionLimits { reverse, ..ConnectionLimits::default() };
         let listen = "127.0.0.1:0".parse().unwrap();
-        let config = ServerConfig { listen, access: AccessPolicy::default(), limits, logs: None };
+        let config = ServerConfig { listen, access: AccessPolicy::default(), limits, logs: None, pages: None };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         let older = Client::connect(address, version, "Laptop").await;

@@ -27,6 +27,7 @@ use crate::clients::Clients;
 use crate::encode::{self, Frame, Long};
 use crate::logs;
 use crate::methods::{self, Hello};
+use crate::pass::{Guest, Passes};
 use crate::protocol::notifications;
 use crate::reader::Reader;
 use crate::reverse::Reverse;
@@ -69,6 +70,10 @@ pub(crate) struct Context {
     pub(crate) logs: Option<LogTap>,
     /// How frames are written on this connection.
     pub(crate) encoding: Encoding,
+    /// Which browsers may come in without the token.
+    pub(crate) passes: Passes,
+    /// The pass by which this client is in, if it is.
+    pub(crate) guest: Option<Arc<Guest>>,
     /// Fires when the server stops.
     pub(crate) stop: CancellationToken,
     /// Work that must be finished even if the connection is gone.
@@ -104,9 +109,11 @@ where
     O: Sink<Frame> + Send + Unpin + 'static,
 {
     let stop = context.stop.clone();
+    let signed_out = context.guest.as_ref().map_or_else(CancellationToken::new, |guest| guest.ended.clone());
     let mut first = First { until: Instant::now() + context.limits.handshake, inbound: &mut inbound, late: false };
     let greeted = tokio::select! {
         () = stop.cancelled() => return Goodbye::GoingAway,
+        () = signed_out.cancelled() => return Goodbye::SignedOut,
         greeted = greet(&context, &subscriber, &mut deliveries, &mut first, &mut outbound) => greeted,
     };
     let late = first.late;
@@ -136,6 +143,10 @@ where
         () = overflow.cancelled() => {
             tracing::info!("a client that did not read was disconnected");
             Goodbye::TooSlow
+        }
+        () = signed_out.cancelled() => {
+            tracing::info!("a browser was signed out");
+            Goodbye::SignedOut
         }
         () = &mut writing => Goodbye::Done,
         () = reader.run(inbound) => Goodbye::Done,

@@ -15,6 +15,17 @@ pub struct AccessPolicy {
     pub allowed_origins: Vec<String>,
     /// Further names that `Host` may have, without a port.
     pub allowed_hosts: Vec<String>,
+    /// Proxies on other machines that are believed when they say how a request came to them. Those on this one are.
+    pub trusted_proxies: Vec<IpAddr>,
+}
+
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    /// Who has connected: a client, or a proxy.
+    pub(crate) peer: IpAddr,
+    /// Whether the connection is encrypted.
+    pub(crate) tls: bool,
 }
 
 /// Why a connection is refused, each with its HTTP status.
@@ -40,26 +51,63 @@ impl Refusal {
 }
 
 impl AccessPolicy {
-    /// Decides about an upgrade.
+    /// Decides about an upgrade. Our own pages may bring a pass in place of the token; whether it is good says `recognize`,
+    /// whose answer is handed on.
     ///
     /// # Errors
     /// The reason of the refusal.
-    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn check<G>(
+        &self,
+        line: Line,
+        uri: &Uri,
+        headers: &HeaderMap,
+        recognize: impl FnOnce() -> Option<G>,
+    ) -> Result<Option<G>, Refusal> {
         self.check_host(headers)?;
         if !self.origin_is_allowed(headers) {
             return Err(Refusal::Origin);
         }
-        if !self.token_is_right(uri, headers) {
+        let guest = if self.is_own_page(line, headers) { recognize() } else { None };
+        if guest.is_none() && !self.token_is_right(uri, headers) {
             return Err(Refusal::Token);
         }
-        Ok(())
+        Ok(guest)
+    }
+
+    /// Whether a request says that it comes from a page of this host, which no other page can say. Where the browser is known
+    /// to speak TLS, a page that came without it is another one.
+    pub(crate) fn is_own_page(&self, line: Line, headers: &HeaderMap) -> bool {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
+        let (Ok(origin), Some(host)) = (origin.to_str(), own_host(headers)) else { return false };
+        match origin.split_once("://") {
+            Some(("https", authority)) => authority == host,
+            Some(("http", authority)) => authority == host && !self.is_secure(line, headers),
+            _ => false,
+        }
+    }
+
+    /// Whether the browser speaks TLS: to us, or to a proxy that says so and is believed.
+    pub(crate) fn is_secure(&self, line: Line, headers: &HeaderMap) -> bool {
+        let peer = line.peer.to_canonical();
+        let believed = || peer.is_loopback() || self.trusted_proxies.iter().any(|proxy| proxy.to_canonical() == peer);
+        let told = || {
+            let mut values = headers.get_all("x-forwarded-proto").iter();
+            matches!((values.next(), values.next()), (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"https"))
+        };
+        line.tls || (told() && believed())
+    }
+
+    /// Whether nobody has to show anything.
+    pub(crate) fn is_open(&self) -> bool {
+        self.token.is_none()
     }
 
     /// Decides about a request for something that everybody may have.
     ///
     /// # Errors
     /// The reason of the refusal.
-    pub fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.host_is_ours(headers) { Ok(()) } else { Err(Refusal::Host) }
     }
 
@@ -82,8 +130,7 @@ impl AccessPolicy {
             return true;
         }
         // Our own pages: the same authority as the request's, on a name that is ours.
-        let own = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        own.is_some_and(|host| origin == format!("http://{host}") || origin == format!("https://{host}"))
+        own_host(headers).is_some_and(|host| origin == format!("http://{host}") || origin == format!("https://{host}"))
     }
 
     fn token_is_right(&self, uri: &Uri, headers: &HeaderMap) -> bool {
@@ -100,6 +147,11 @@ impl AccessPolicy {
         let [given] = given.as_slice() else { return false };
         bool::from(given.as_bytes().ct_eq(token.expose_secret().as_bytes()))
     }
+}
+
+/// What the request calls us.
+fn own_host(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::HOST).and_then(|host| host.to_str().ok())
 }
 
 fn without_port(host: &str) -> &str {
@@ -122,7 +174,11 @@ mod tests {
         for (name, value) in headers {
             map.append(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
-        policy.check(&path.parse().unwrap(), &map)
+        policy.check(line(false), &path.parse().unwrap(), &map, || None::<()>).map(|_| ())
+    }
+
+    fn line(tls: bool) -> Line {
+        Line { peer: "127.0.0.1".parse().unwrap(), tls }
     }
 
     fn guarded() -> AccessPolicy {
@@ -165,5 +221,61 @@ mod tests {
         for origin in ["null", "http://127.0.0.1:9999", "https://evil.example", "http://localhost:8137"] {
             assert_eq!(check(&policy, "/", &[host, ("origin", origin)]), Err(Refusal::Origin), "{origin}");
         }
+    }
+
+    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pairs =
+            pairs.iter().map(|(name, value)| (name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap()));
+        let mut headers = HeaderMap::new();
+        pairs.for_each(|(name, value)| {
+            headers.append(name, value);
+        });
+        headers
+    }
+
+    #[test]
+    fn a_pass_counts_only_from_a_page_of_our_own() {
+        let host = ("host", "127.0.0.1:8137");
+        let check = |pairs: &[(&str, &str)], pass: Option<u8>| {
+            guarded().check(line(false), &"/".parse().unwrap(), &headers(pairs), || pass)
+        };
+        let own = ("origin", "http://127.0.0.1:8137");
+        assert_eq!(check(&[host, own], Some(1)), Ok(Some(1)));
+        assert_eq!(check(&[host, ("origin", "https://127.0.0.1:8137")], Some(1)), Ok(Some(1)));
+        assert_eq!(check(&[host, own], None), Err(Refusal::Token));
+        assert_eq!(check(&[host], Some(1)), Err(Refusal::Token), "no origin");
+        assert_eq!(check(&[host, ("origin", "vscode-file://vscode-app")], Some(1)), Err(Refusal::Token));
+        assert_eq!(check(&[host, ("origin", "http://127.0.0.1:9000")], Some(1)), Err(Refusal::Origin));
+        assert_eq!(check(&[host, own, own], Some(1)), Err(Refusal::Origin), "two origins");
+        assert_eq!(check(&[("host", "evil.example"), ("origin", "http://evil.example")], Some(1)), Err(Refusal::Host));
+    }
+
+    #[test]
+    fn a_proxy_is_believed_on_this_machine_or_if_it_is_named() {
+        let policy = AccessPolicy { trusted_proxies: vec!["10.0.0.7".parse().unwrap()], ..AccessPolicy::default() };
+        let secure = |peer: &str, pairs: &[(&str, &str)]| {
+            policy.is_secure(Line { peer: peer.parse().unwrap(), tls: false }, &headers(pairs))
+        };
+        let https = ("x-forwarded-proto", "https");
+        for peer in ["127.0.0.1", "::1", "::ffff:127.0.0.1", "10.0.0.7", "::ffff:10.0.0.7"] {
+            assert!(secure(peer, &[https]), "{peer}");
+        }
+        assert!(!secure("10.0.0.8", &[https]));
+        for said in
+            [&[][..], &[("x-forwarded-proto", "http")], &[https, https], &[("x-forwarded-proto", "https, http")]]
+        {
+            assert!(!secure("127.0.0.1", said), "{said:?}");
+        }
+        assert!(policy.is_secure(line(true), &headers(&[])));
+    }
+
+    #[test]
+    fn where_the_browser_speaks_tls_a_page_without_it_is_another_one() {
+        let pairs = [("host", "box.example"), ("origin", "http://box.example")];
+        assert!(guarded().is_own_page(line(false), &headers(&pairs)));
+        assert!(!guarded().is_own_page(line(true), &headers(&pairs)));
+        let through = [pairs[0], pairs[1], ("x-forwarded-proto", "https")];
+        assert!(!guarded().is_own_page(line(false), &headers(&through)));
+        assert!(guarded().is_own_page(line(true), &headers(&[pairs[0], ("origin", "https://box.example")])));
     }
 }

@@ -4,7 +4,7 @@
 //! of them; such a connection waits among few, for a short time, and never keeps anybody else out.
 
 use std::convert::Infallible;
-use std::future::{poll_fn, ready};
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,15 +15,17 @@ use http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::edge::{AccessPolicy, Refusal};
+use crate::edge::{AccessPolicy, Line, Refusal};
+use crate::pass::door::{self, Caller};
+use crate::pass::{Guest, Passes};
 use crate::ws::{self, Encoding, handshake};
 
 /// The largest head of a request.
@@ -64,6 +66,7 @@ pub(crate) enum Admission {
 pub(crate) struct Reception {
     access: AccessPolicy,
     pages: Option<Arc<dyn Pages>>,
+    passes: Passes,
     /// How long a client may take to send the head of its first request.
     head: Duration,
     kept: Arc<Semaphore>,
@@ -75,36 +78,43 @@ pub(crate) struct Upgraded<S> {
     /// What the client has sent right after its request.
     pub(crate) early: Bytes,
     pub(crate) encoding: Encoding,
+    /// The pass that let it in, if it has no token.
+    pub(crate) guest: Option<Guest>,
 }
 
 impl Reception {
-    pub(crate) fn new(access: AccessPolicy, pages: Option<Arc<dyn Pages>>, head: Duration) -> Self {
-        Self { access, pages, head, kept: Arc::new(Semaphore::new(KEPT)) }
+    pub(crate) fn new(access: AccessPolicy, pages: Option<Arc<dyn Pages>>, passes: Passes, head: Duration) -> Self {
+        Self { access, pages, passes, head, kept: Arc::new(Semaphore::new(KEPT)) }
     }
 
     /// Answers what comes on a connection. `None` if it ends without an upgrade.
-    pub(crate) async fn receive(&self, stream: TcpStream, admission: Admission) -> Option<Upgraded<TcpStream>> {
+    pub(crate) async fn receive<S>(&self, stream: S, line: Line, admission: Admission) -> Option<Upgraded<S>>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
         let visit = Visit {
             reception: self,
+            line,
             admission,
             until: Mutex::new(Instant::now() + self.head),
             requests: AtomicUsize::new(0),
             place: OnceLock::new(),
             agreed: OnceLock::new(),
         };
-        let service = service_fn(|request| ready(Ok::<_, Infallible>(visit.answer(request))));
+        let service = service_fn(|request| Box::pin(async { Ok::<_, Infallible>(visit.answer(request).await) }));
         let mut connection =
             http1::Builder::new().max_buf_size(MAX_HEAD).serve_connection(TokioIo::new(stream), service);
         let served = visit.in_time(poll_fn(|context| connection.poll_without_shutdown(context))).await;
         let http1::Parts { io, read_buf, .. } = connection.into_parts();
+        let requests = visit.requests.load(Ordering::Relaxed);
         let mut stream = io.into_inner();
         match served {
-            Some(Ok(())) if let Some(&encoding) = visit.agreed.get() => {
-                return Some(Upgraded { stream, early: read_buf, encoding });
+            Some(Ok(())) if let Some((encoding, guest)) = visit.agreed.into_inner() => {
+                return Some(Upgraded { stream, early: read_buf, encoding, guest });
             }
             Some(Ok(())) => {}
             Some(Err(error)) => tracing::debug!(%error, "a request could not be read"),
-            None if visit.requests.load(Ordering::Relaxed) > 0 => {}
+            None if requests > 0 => {}
             None => {
                 let length = TOO_SLOW.len() + 1;
                 let head =
@@ -124,6 +134,7 @@ type Answer = Response<Full<Bytes>>;
 /// One connection, as long as it speaks HTTP.
 struct Visit<'a> {
     reception: &'a Reception,
+    line: Line,
     admission: Admission,
     /// When its time is over; each request for a page moves it.
     until: Mutex<Instant>,
@@ -131,7 +142,7 @@ struct Visit<'a> {
     /// Its place among those that wait for another request.
     place: OnceLock<OwnedSemaphorePermit>,
     /// What was agreed on, once it is upgraded.
-    agreed: OnceLock<Encoding>,
+    agreed: OnceLock<(Encoding, Option<Guest>)>,
 }
 
 impl Visit<'_> {
@@ -154,32 +165,40 @@ impl Visit<'_> {
 
     /// Decides about a request: whether there is room, whether it wants a page, whether the client may come in, whether it
     /// speaks WebSocket.
-    fn answer<B>(&self, request: Request<B>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        let Reception { access, pages, passes, .. } = self.reception;
         if self.admission == Admission::Full {
             tracing::info!("a connection was refused: there are as many as there may be");
             return text(StatusCode::SERVICE_UNAVAILABLE, FULL);
         }
-        if let Some(pages) = &self.reception.pages
+        if let Some(pages) = pages
             && !handshake::is_wanted(request.headers())
         {
-            if let Err(refusal) = self.reception.access.check_host(request.headers()) {
+            if let Err(refusal) = access.check_host(request.headers()) {
                 return refused(refusal);
             }
             *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + PAGE;
-            let mut answer = pages.answer(&request.into_parts().0).map(Full::new);
+            let (head, body) = request.into_parts();
+            let mut answer = if door::answers(head.uri.path()) {
+                door::answer(passes, &self.caller(&head), &head, body).await
+            } else {
+                pages.answer(&head).map(Full::new)
+            };
             if number >= REQUESTS || !self.may_stay() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             return answer;
         }
-        if let Err(refusal) = self.reception.access.check(request.uri(), request.headers()) {
-            return refused(refusal);
-        }
+        let recognize = || passes.recognize(request.headers());
+        let guest = match access.check(self.line, request.uri(), request.headers(), recognize) {
+            Ok(guest) => guest,
+            Err(refusal) => return refused(refusal),
+        };
         match handshake::check(&request) {
             Ok(accepted) => {
                 // Nothing follows an upgrade on its connection.
-                let _ = self.agreed.set(accepted.encoding());
+                let _ = self.agreed.set((accepted.encoding(), guest));
                 accepted.response()
             }
             Err(fault) => {
@@ -187,6 +206,15 @@ impl Visit<'_> {
                 answer.headers_mut().extend(fault.hint());
                 answer
             }
+        }
+    }
+
+    fn caller(&self, head: &Parts) -> Caller {
+        let access = &self.reception.access;
+        Caller {
+            required: !access.is_open(),
+            secure: access.is_secure(self.line, &head.headers),
+            own_page: access.is_own_page(self.line, &head.headers),
         }
     }
 

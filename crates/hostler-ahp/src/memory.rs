@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::clients::Clients;
 use crate::connection::{self, ConnectionLimits, Context};
+use crate::pass::Passes;
 use crate::ws::{self, Encoding};
 
 /// The client's end: JSON texts in both directions.
@@ -30,6 +31,8 @@ pub fn connect_in_memory(engine: &Engine, limits: ConnectionLimits) -> MemoryCon
         limits,
         clients: Clients::default(),
         logs: None,
+        passes: Passes::default(),
+        guest: None,
         encoding: Encoding::Plain,
         stop: CancellationToken::new(),
         tasks: TaskTracker::new(),

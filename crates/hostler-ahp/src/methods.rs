@@ -22,7 +22,7 @@ use crate::files::ClientFiles;
 use crate::protocol::commands;
 use crate::rpc::RpcError;
 use crate::version::{self, Version};
-use crate::{decode, resources, search};
+use crate::{decode, pass, resources, search};
 
 /// A command that the connection carries out, decoded.
 pub(crate) enum Command {
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Plan(PlanParams),
     /// Take somebody's token; whoever it is for is asked whether it is good.
     SignIn(SignIn),
+    /// Let browsers in, say which are, or sign them out.
+    Browsers(pass::commands::Errand),
     /// Say what can be configured; git is asked.
     ResolveConfig(ResolveSessionConfigParams),
     /// Say what can be offered to somebody who is typing; the disk is looked at.
@@ -271,6 +273,11 @@ pub(crate) fn command(
         },
         "sessionConfigCompletions" => match decode::params(params) {
             Ok(params) => return Command::ConfigValues(params),
+            Err(error) => Err(error),
+        },
+        // AHP has no word for browsers that have no token.
+        method if pass::commands::METHODS.contains(&method) => match pass::commands::Errand::read(method, params) {
+            Ok(errand) => return Command::Browsers(errand),
             Err(error) => Err(error),
         },
         "initialize" | "reconnect" => Err(RpcError::new(-32601, "the connection is initialized already")),

@@ -194,6 +194,10 @@ impl Reader {
                 let turn = engine.sign_in_turn();
                 self.look_up(id, async move { methods::sign_in(&engine, turn, params).await }).await
             }
+            Command::Browsers(errand) => {
+                let own = self.context.guest.as_ref().map(|guest| guest.id().to_owned());
+                self.look_up(id, errand.carry_out(self.context.passes.clone(), own)).await
+            }
             Command::ResolveConfig(params) => {
                 self.look_up(id, async move { methods::resolve_config(&engine, params).await }).await
             }

@@ -14,8 +14,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::clients::Clients;
 use crate::connection::{self, ConnectionLimits, Context};
-use crate::edge::AccessPolicy;
+use crate::edge::{AccessPolicy, Line};
 use crate::exchange::{Admission, Pages, Reception, Upgraded};
+use crate::pass::Passes;
 use crate::ws::{self, Encoding};
 
 /// How many connections over the limit are told so at a time; further ones are just closed.
@@ -34,6 +35,8 @@ pub struct ServerConfig {
     pub limits: ConnectionLimits,
     /// The host's own log, if clients may hear it.
     pub logs: Option<LogTap>,
+    /// Which browsers may come in without the token.
+    pub passes: Passes,
     /// What requests get that want no WebSocket; none means that they are told to want one.
     pub pages: Option<Arc<dyn Pages>>,
 }
@@ -59,12 +62,14 @@ impl Server {
         let (listening, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (sender, clients) = watch::channel(0);
         let shared = Arc::new(Shared {
-            reception: Reception::new(config.access, config.pages, config.limits.socket.head),
+            reception: Reception::new(config.access, config.pages, config.passes.clone(), config.limits.socket.head),
             context: Context {
                 engine,
                 limits: config.limits,
                 clients: Clients::default(),
                 logs: config.logs,
+                passes: config.passes,
+                guest: None,
                 encoding: Encoding::default(),
                 stop: stop.clone(),
                 tasks: tasks.clone(),
@@ -114,10 +119,10 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let seats = shared.context.limits.socket.connections.min(Semaphore::MAX_PERMITS);
     let (seats, refusals) = (Arc::new(Semaphore::new(seats)), Arc::new(Semaphore::new(REFUSALS)));
     loop {
-        let stream = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = shared.listening.cancelled() => return,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, most likely: wait for some to come back.
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -135,23 +140,23 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         };
         let shared = Arc::clone(&shared);
         shared.context.tasks.clone().spawn(async move {
-            serve(stream, &shared, admission).await;
+            serve(stream, Line { peer: peer.ip(), tls: false }, &shared, admission).await;
             drop(place);
         });
     }
 }
 
 /// One connection from its first byte to its last.
-async fn serve(stream: TcpStream, shared: &Shared, admission: Admission) {
+async fn serve(stream: TcpStream, line: Line, shared: &Shared, admission: Admission) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
     }
     let upgraded = tokio::select! {
         () = shared.listening.cancelled() => return,
-        upgraded = shared.reception.receive(stream, admission) => upgraded,
+        upgraded = shared.reception.receive(stream, line, admission) => upgraded,
     };
-    let Some(Upgraded { stream, early, encoding }) = upgraded else { return };
-    let context = Context { encoding, ..shared.context.clone() };
+    let Some(Upgraded { stream, early, encoding, guest }) = upgraded else { return };
+    let context = Context { encoding, guest: guest.map(Arc::new), ..shared.context.clone() };
     let _present = Present::new(&shared.clients);
     ws::run(stream, early, encoding, &shared.context.limits.socket, |inbound, outbound| {
         connection::serve(context, inbound, outbound)

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use common::{Rig, rig};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Pages, Server, ServerConfig, SocketLimits};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Pages, Passes, Server, ServerConfig, SocketLimits};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::io::AsyncReadExt as _;
@@ -44,6 +44,7 @@ impl Host {
             access: AccessPolicy { token: Some("t0ken".into()), ..AccessPolicy::default() },
             limits: ConnectionLimits { socket, ..ConnectionLimits::default() },
             logs: None,
+            passes: Passes::default(),
             pages: Some(Arc::new(Echo)),
         };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();

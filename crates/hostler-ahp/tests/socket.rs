@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use common::rig;
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig};
 use hostler_engine::Engine;
 use hostler_testkit::peer::{Peer, reduced};
 use serde_json::Value;
@@ -18,7 +18,14 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 async fn serve(engine: &Engine, token: Option<&str>) -> (Server, SocketAddr) {
     let access = AccessPolicy { token: token.map(Into::into), ..AccessPolicy::default() };
     let listen = "127.0.0.1:0".parse().unwrap();
-    let config = ServerConfig { listen, access, limits: ConnectionLimits::default(), logs: None, pages: None };
+    let config = ServerConfig {
+        listen,
+        access,
+        limits: ConnectionLimits::default(),
+        logs: None,
+        passes: Passes::default(),
+        pages: None,
+    };
     let server = Server::start(engine.clone(), config).await.unwrap();
     let address = server.local_addr();
     (server, address)

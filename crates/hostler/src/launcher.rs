@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable, OnDemandDriver};
 use hostler_cli::{
     AgentDiag, Durability, FleetOptions, GatewayOptions, GrantSetting, HostDiagnostics, HostEnvironment, HostLauncher,
@@ -33,6 +33,9 @@ use crate::{gateway, terminals};
 
 /// The hidden command under which this program supervises one agent.
 pub(crate) const SUPERVISE: &str = "supervise";
+
+/// The file of the state directory that knows which browsers have signed in.
+const SIGN_INS: &str = "sign-ins.json";
 
 /// What the agent is told where the configuration denies whatever would be asked.
 const NOBODY_IS_ASKED: &str = "Nobody is asked on this host, so it is denied. Go on without it.";
@@ -81,6 +84,9 @@ async fn launch(
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
     let supervisor = supervisor()?;
+    let passes = Passes::open(options.state_dir.join(SIGN_INS)).map_err(|error| {
+        LaunchError::Other(format!("What is kept of browsers that signed in cannot be read: {error}."))
+    })?;
     let driver = driver(environment, installer, &options, supervisor.clone())?;
     let users = commands::users(environment.vars.clone(), &options.credential_variables);
     let joined = Joined::new(&options.vault);
@@ -127,9 +133,11 @@ async fn launch(
             token: options.token,
             allowed_origins: options.allowed_origins,
             allowed_hosts: options.allowed_hosts,
+            trusted_proxies: Vec::new(),
         },
         limits: ConnectionLimits::default(),
         logs: Some(log),
+        passes,
         pages: Some(Arc::new(Page(Site::embedded()))),
     };
     match Server::start(engine.clone(), config).await {

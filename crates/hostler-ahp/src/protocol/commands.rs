@@ -94,10 +94,13 @@ commands! {
     "hostler/revokeGrant" "root" "id" => "{}" [-32008] Offered;
     "hostler/audit" "session" "after?, limit?" => "items, next?" [-32001] Offered;
     "hostler/backgroundOutput" "chat" "id" => "output, truncated" [-32001, -32602] Offered;
+    "hostler/createLink" "root" "minutes?, label?" => "code, expiresAt, path" [-32602, -32603] Offered;
     "hostler/dropImages" "chat" "which: last or all" => "dropped" [-32001, -32602] Offered;
+    "hostler/listSignIns" "root" "" => "items" [] Offered;
     "hostler/planAttachments" "chat" "attachments" => "ok, reason?, files" [-32001, -32602, -32603] Offered;
     "hostler/search" "root" "query, limit?, offset?, flat?, wait?" => "items, nextOffset?, pending" [-32602, -32603] Offered;
     "hostler/sessionsDoctor" "root" "" => "conversations, findings, more" [-32603] Offered;
+    "hostler/signOut" "root" "id?" => "signedOut" [-32008, -32603] Offered;
     "hostler/tagSession" "session" "tag: text or null" => "null" [-32001, -32602, -32603] Offered;
     "hostler/stopBackgroundWork" "chat" "id" => "null" [-32001, -32602] Offered;
 }

@@ -15,6 +15,8 @@ pub(crate) enum Goodbye {
     GoingAway,
     /// The client did not say who it is in time.
     NeverInitialized,
+    /// The browser was signed out.
+    SignedOut,
     /// The client did not read fast enough and has missed something.
     TooSlow,
 }
@@ -26,6 +28,7 @@ impl Goodbye {
             Self::Done => encoding::close(1000, ""),
             Self::GoingAway => encoding::close(1001, "the host is going away"),
             Self::NeverInitialized => encoding::close(1008, "the client did not initialize in time"),
+            Self::SignedOut => encoding::close(4001, "signed out; open another link"),
             Self::TooSlow => encoding::close(1013, "the client did not read fast enough; reconnect"),
         }
     }
@@ -40,7 +43,7 @@ impl Goodbye {
         match self {
             // The whole host waits.
             Self::GoingAway => Duration::from_millis(250),
-            Self::Done | Self::NeverInitialized | Self::TooSlow => Duration::from_secs(2),
+            Self::Done | Self::NeverInitialized | Self::SignedOut | Self::TooSlow => Duration::from_secs(2),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -109,7 +109,14 @@ impl Pair {
         let rig = rig().await;
         let limits = ConnectionLimits { reverse, ..ConnectionLimits::default() };
         let listen = "127.0.0.1:0".parse().unwrap();
-        let config = ServerConfig { listen, access: AccessPolicy::default(), limits, logs: None, pages: None };
+        let config = ServerConfig {
+            listen,
+            access: AccessPolicy::default(),
+            limits,
+            logs: None,
+            passes: Passes::default(),
+            pages: None,
+        };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         let older = Client::connect(address, version, "Laptop").await;

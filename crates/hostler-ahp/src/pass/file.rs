@@ -1,0 +1,117 @@
+//! Passes outlive the host: a small private file, replaced as a whole.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::book::{Book, Pass};
+use super::secret::hex;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept {
+    host: String,
+    sign_ins: Vec<KeptPass>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KeptPass {
+    id: String,
+    sha256: String,
+    label: String,
+    created_ms: i64,
+    seen_ms: i64,
+}
+
+/// Reads a file; `None` if there is none, or none that can be understood.
+pub(super) fn read(path: &Path) -> io::Result<Option<Book>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let Ok(Kept { host, sign_ins }) = serde_json::from_str(&text) else {
+        tracing::warn!(path = %path.display(), "what is kept of browsers that signed in cannot be understood; they sign in again");
+        return Ok(None);
+    };
+    // It becomes a part of a cookie's name.
+    if host.is_empty() || !host.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Ok(None);
+    }
+    let passes = sign_ins.into_iter().filter_map(|kept| {
+        let KeptPass { id, sha256, label, created_ms: created, seen_ms: seen } = kept;
+        Some(Pass { id, hash: unhex(&sha256)?, label, created, seen, written: seen, ended: CancellationToken::new() })
+    });
+    Ok(Some(Book::restored(host, passes.collect())))
+}
+
+/// What is to be written.
+pub(super) fn text(book: &Book) -> io::Result<String> {
+    let kept = |pass: &Pass| KeptPass {
+        id: pass.id.clone(),
+        sha256: hex(&pass.hash),
+        label: pass.label.clone(),
+        created_ms: pass.created,
+        seen_ms: pass.seen,
+    };
+    let kept = Kept { host: book.host().to_owned(), sign_ins: book.passes().iter().map(kept).collect() };
+    Ok(format!("{}\n", serde_json::to_string_pretty(&kept)?))
+}
+
+/// Writes it so that a reader, or a crash, finds the old text or the new one.
+pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+    // Temporary files are made 0600.
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(path))?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(place * 2..place * 2 + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("sign-ins.json");
+        assert!(read(&path).unwrap().is_none());
+        let pass = Pass::new("id".to_owned(), [0xa7; 32], "Firefox on Linux".to_owned(), 5);
+        write(&path, &text(&Book::restored("c0ffee".to_owned(), vec![pass])).unwrap()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        let book = read(&path).unwrap().unwrap();
+        assert_eq!(book.host(), "c0ffee");
+        let [pass] = book.passes() else { panic!("one pass") };
+        assert_eq!((pass.id.as_str(), pass.hash, pass.created, pass.seen), ("id", [0xa7; 32], 5, 5));
+    }
+
+    #[test]
+    fn what_is_no_such_file_lets_nobody_in() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("sign-ins.json");
+        for text in ["", "{", "[]", r#"{"host":"","signIns":[]}"#, r#"{"host":"a; Domain=x","signIns":[]}"#] {
+            std::fs::write(&path, text).unwrap();
+            assert!(read(&path).unwrap().is_none(), "{text}");
+        }
+        let short = r#"{"host":"a1","signIns":[{"id":"x","sha256":"00","label":"","createdMs":0,"seenMs":0}]}"#;
+        std::fs::write(&path, short).unwrap();
+        assert!(read(&path).unwrap().unwrap().passes().is_empty());
+    }
+}

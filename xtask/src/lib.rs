@@ -15,6 +15,7 @@ pub mod setup;
 pub mod smoke;
 pub mod soak;
 mod steps;
+mod system;
 pub mod test;
 mod tools;
 pub mod vscode;

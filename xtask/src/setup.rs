@@ -13,7 +13,7 @@ use crate::workspace::Workspace;
 pub fn run() -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let mut steps = Steps::default();
-    steps.step("tools", Then::Stop, tools::check);
+    steps.step("tools", Then::Stop, tools::ensure);
     steps.step("build", Then::Stop, || succeed(workspace.cargo().args(["build", "--package", "hostler"])));
     steps.step("agents", Then::GoOn, || agents(&workspace));
     steps.step("sdks", Then::GoOn, || outside::ensure_all(&outside::SDKS));

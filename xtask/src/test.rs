@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let filter = options.filter.as_deref();
     let cargo = |arguments: &[&str]| succeed(workspace.cargo().args(arguments));
 
-    steps.step("tools", Then::Stop, tools::check);
+    steps.step("tools", Then::Stop, tools::ensure);
     if filter.is_none() {
         steps.step("format", Then::GoOn, || cargo(&["fmt", "--all", "--check"]));
     }

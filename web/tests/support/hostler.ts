@@ -13,6 +13,9 @@ export const BINARY = process.env.HOSTLER_BIN;
 
 const TOKEN = 'known-to-the-tests-alone';
 
+/** What marks a process as part of a test run, so that one that is forgotten is found. */
+const MARKS = ['HOSTLER_TEST_RUN', 'TEST_RUN'];
+
 export class Hostler {
   readonly #root = mkdtempSync(join(tmpdir(), 'hostler-web-'));
   #process: ChildProcess | undefined;
@@ -28,20 +31,37 @@ export class Hostler {
     return `ws://127.0.0.1:${this.#port}/?tkn=${TOKEN}`;
   }
 
+  /** Where its page is. */
+  get origin(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
   get work(): string {
-    return pathToFileURL(join(this.#root, 'work')).href;
+    return pathToFileURL(this.path('work')).href;
+  }
+
+  /** What it has written to its log. */
+  get log(): string {
+    return this.#log;
+  }
+
+  /** One of its directories: `work`, `claude`, `state` … */
+  path(name: string): string {
+    return join(this.#root, name);
   }
 
   /** Starts it; after a stop, on the port that it had. */
   async start(binary: string): Promise<void> {
     const listen = ['--listen', `127.0.0.1:${this.#port}`, '--token-file', join(this.#root, 'token')];
     const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache');
-    const path = (name: string) => join(this.#root, name);
+    const path = (name: string) => this.path(name);
+    const marks = MARKS.map((name) => [name, process.env[name]]).filter(([, value]) => value !== undefined);
     const { PATH = '' } = process.env;
     const host = spawn(binary, ['serve', ...listen, '--upstream', 'scripted', '--exit-on-stdin-eof'], {
       cwd: path('work'),
       stdio: ['pipe', 'pipe', 'pipe'],
       env: {
+        ...Object.fromEntries(marks),
         PATH,
         HOME: path('home'),
         TMPDIR: path('run'),

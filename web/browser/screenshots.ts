@@ -1,0 +1,61 @@
+/** `npm run screenshots -- DIR`: the main views over sessions in every state, in light, in dark and on a phone. */
+
+import { join } from 'node:path';
+import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
+import { address } from './support/address.ts';
+import { launch } from './support/chromium.ts';
+import { type Seed, seed } from './support/seed.ts';
+import { type Device, Stage } from './support/stage.ts';
+
+interface View {
+  readonly name: string;
+  readonly path: string;
+  /** What is there when the picture can be taken. */
+  readonly shows: (page: Page) => Locator;
+}
+
+const LOOKS: Record<string, [Device, BrowserContextOptions]> = {
+  light: ['desktop', { colorScheme: 'light' }],
+  dark: ['desktop', { colorScheme: 'dark' }],
+  phone: ['phone', { colorScheme: 'light', deviceScaleFactor: 2 }],
+  'phone-dark': ['phone', { colorScheme: 'dark', deviceScaleFactor: 2 }],
+};
+
+function views({ finished, waiting, failed, working }: Seed): View[] {
+  const sessions = (page: Page) => page.getByRole('complementary', { name: 'Sessions' });
+  return [
+    { name: 'home', path: '/', shows: (page) => sessions(page).getByText('The lamp goes out too early') },
+    { name: 'new', path: '/new', shows: (page) => page.getByRole('heading', { name: /new session/i }) },
+    { name: 'search', path: '/search?q=lamp', shows: (page) => page.getByRole('heading', { name: /search/i }) },
+    { name: 'finished', path: address(finished), shows: (page) => page.getByText('Nothing else calls it.') },
+    { name: 'waiting', path: address(waiting), shows: (page) => page.getByText('I would move it into the shed.') },
+    { name: 'failed', path: address(failed), shows: (page) => page.getByText('Count the apples of last autumn.') },
+    { name: 'working', path: address(working), shows: (page) => page.getByText('What I found so far') },
+  ];
+}
+
+export async function main(directory: string): Promise<void> {
+  const browser = await launch();
+  try {
+    const stage = await Stage.begin(browser);
+    try {
+      const all = views(await seed(stage, await stage.client()));
+      for (const [look, [device, options]] of Object.entries(LOOKS)) {
+        const context = await stage.context(device, { ...options, reducedMotion: 'reduce' });
+        for (const { name, path, shows } of all) {
+          const page = await stage.open(path, context);
+          await shows(page).first().waitFor();
+          await page.evaluate(() => document.fonts.ready);
+          await page.screenshot({ path: join(directory, `web-${name}-${look}.png`), animations: 'disabled' });
+          await page.close();
+        }
+        await context.close();
+      }
+      stage.guard.check();
+    } finally {
+      await stage.end();
+    }
+  } finally {
+    await browser.close();
+  }
+}

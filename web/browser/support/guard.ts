@@ -1,0 +1,74 @@
+/** What no test may see: errors, warnings, violations of the content policy, requests to others, failed answers. */
+
+import type { BrowserContext, ConsoleMessage, Page, Request, Response } from 'playwright-core';
+
+/** What a browser says while the host is away. */
+export const NO_CONNECTION = [/WebSocket connection to '.*' failed/, /net::ERR_CONNECTION_REFUSED/];
+
+export class Guard {
+  readonly #problems: string[] = [];
+  readonly #expected: RegExp[] = [];
+  readonly #origin: () => string;
+
+  /** `origin` is where the page comes from, and the only one that it may ask. */
+  constructor(origin: () => string) {
+    this.#origin = origin;
+  }
+
+  /** Watches everything that happens in a context, from its first page on. */
+  async watch(context: BrowserContext): Promise<void> {
+    // A violation becomes a line in the console, which cannot be overlooked.
+    await context.addInitScript(() => {
+      addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI, sourceFile, lineNumber }) => {
+        // biome-ignore lint/suspicious/noConsole: this is how it comes here
+        console.error(`content policy: ${violatedDirective} stopped ${blockedURI} at ${sourceFile}:${lineNumber}`);
+      });
+    });
+    context.on('console', (message) => this.#said(message));
+    context.on('weberror', (event) => this.#add(`uncaught: ${event.error().stack ?? event.error().message}`));
+    context.on('request', (request) => this.#requested(request));
+    context.on('response', (response) => this.#answered(response));
+    context.on('page', (page) => this.#opened(page));
+  }
+
+  /** Names a problem that belongs to what is tested. */
+  expect(...problems: RegExp[]): void {
+    this.#expected.push(...problems);
+  }
+
+  /** Fails if there was a problem that nobody expected. */
+  check(): void {
+    const left = this.#problems.filter((problem) => !this.#expected.some((expected) => expected.test(problem)));
+    if (left.length > 0) throw new Error(`The page had problems that no test expects:\n  ${left.join('\n  ')}`);
+  }
+
+  #add(problem: string): void {
+    this.#problems.push(problem);
+  }
+
+  #said(message: ConsoleMessage): void {
+    if (!['error', 'warning', 'assert'].includes(message.type())) return;
+    const { url, lineNumber } = message.location();
+    this.#add(`console ${message.type()}: ${message.text()} (${url}:${lineNumber})`);
+  }
+
+  #requested(request: Request): void {
+    if (this.#isForeign(request.url())) this.#add(`request to another origin: ${request.url()}`);
+  }
+
+  #answered(response: Response): void {
+    if (response.status() < 400) return;
+    this.#add(`answer ${response.status()}: ${response.request().method()} ${response.url()}`);
+  }
+
+  #opened(page: Page): void {
+    page.on('websocket', (socket) => {
+      if (this.#isForeign(socket.url())) this.#add(`connection to another origin: ${socket.url()}`);
+    });
+  }
+
+  #isForeign(address: string): boolean {
+    const { protocol, host } = new URL(address);
+    return !['data:', 'blob:', 'about:'].includes(protocol) && host !== new URL(this.#origin()).host;
+  }
+}

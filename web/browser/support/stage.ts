@@ -1,0 +1,106 @@
+/** Everything that a test of the page happens on: a host of its own, browsers of its own, and somebody who watches. */
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Browser, type BrowserContext, type BrowserContextOptions, devices, type Page } from 'playwright-core';
+import { BINARY, Hostler } from '../../tests/support/hostler.ts';
+import { Client } from './client.ts';
+import { Front } from './front.ts';
+import { Guard } from './guard.ts';
+
+/** Where pictures and logs of failed tests go. */
+const OUT = process.env.BROWSER_OUT ?? join(import.meta.dirname, '../../../target/browser');
+
+/** How long a page may take for one thing; a busy machine has many. */
+const PATIENCE = 30_000;
+
+const { defaultBrowserType: _, ...PHONE } = devices['iPhone 14'] ?? {};
+
+export type Device = 'desktop' | 'phone';
+
+const DEVICES: Record<Device, BrowserContextOptions> = {
+  desktop: { viewport: { width: 1280, height: 800 } },
+  phone: { ...PHONE, viewport: { width: 390, height: 844 } },
+};
+
+export class Stage {
+  readonly hostler = new Hostler();
+  readonly guard: Guard;
+  readonly #browser: Browser;
+  readonly #contexts: BrowserContext[] = [];
+  readonly #clients: Client[] = [];
+  #front: Front | undefined;
+
+  private constructor(browser: Browser) {
+    this.#browser = browser;
+    this.guard = new Guard(() => this.origin);
+  }
+
+  static async begin(browser: Browser): Promise<Stage> {
+    const stage = new Stage(browser);
+    try {
+      await stage.start();
+      stage.#front = await Front.start(stage.hostler.url);
+      return stage;
+    } catch (error) {
+      await stage.end();
+      throw error;
+    }
+  }
+
+  /** Where the page is. */
+  get origin(): string {
+    return this.#front?.origin ?? this.hostler.origin;
+  }
+
+  /** Starts the host, or starts it again on its port. */
+  async start(): Promise<void> {
+    if (!BINARY) throw new Error('HOSTLER_BIN does not name a hostler; `cargo xtask web --browser` does it all.');
+    await this.hostler.start(BINARY);
+  }
+
+  /** Another client, which is no page. */
+  async client(): Promise<Client> {
+    const client = await Client.connect(this.hostler);
+    this.#clients.push(client);
+    return client;
+  }
+
+  /** A browser of its own: it shares neither cookies nor storage with another one. */
+  async context(device: Device = 'desktop', options: BrowserContextOptions = {}): Promise<BrowserContext> {
+    const context = await this.#browser.newContext({ ...DEVICES[device], locale: 'en-GB', ...options });
+    context.setDefaultTimeout(PATIENCE);
+    this.#contexts.push(context);
+    await this.guard.watch(context);
+    return context;
+  }
+
+  /** The page, in a browser that has just signed in, or in another tab of one that has. */
+  async open(path = '/', where: Device | BrowserContext = 'desktop'): Promise<Page> {
+    const context = typeof where === 'string' ? await this.context(where) : where;
+    const page = await context.newPage();
+    await page.goto(this.origin + path);
+    return page;
+  }
+
+  /** Keeps what a person needs to understand a failure. */
+  async keep(name: string): Promise<void> {
+    const place = join(OUT, name.replace(/[^\w]+/g, '-').slice(0, 80));
+    mkdirSync(place, { recursive: true });
+    writeFileSync(join(place, 'host.log'), this.hostler.log);
+    const pages = this.#contexts.flatMap((context) => context.pages());
+    // A page that hangs has no picture, but the others have one.
+    await Promise.allSettled(
+      pages.map((page, at) => page.screenshot({ path: join(place, `page-${at + 1}.png`), timeout: 5_000 })),
+    );
+    process.stderr.write(`${name}: pictures and the host's log are in ${place}\n`);
+  }
+
+  async end(): Promise<void> {
+    for (const client of this.#clients) client.stop();
+    await Promise.allSettled(this.#contexts.map((context) => context.close()));
+    await this.#front?.stop();
+    await this.hostler.stop();
+    this.hostler.remove();
+  }
+}

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: build, then `hostler demo`.
+//! `cargo xtask demo`: build the page and the binary that has it inside, then `hostler demo`.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -6,11 +6,13 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, Result};
 
 use crate::steps::{exit_code, hand_over};
+use crate::web::Web;
 use crate::workspace::Workspace;
 
 /// Builds the binary in the dev profile, which is quick, and hands over to it.
 pub fn run(arguments: &[OsString]) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
+    Web::new(&workspace).ensure_page()?;
     let built =
         workspace.cargo().args(["build", "--package", "hostler"]).status().context("cargo could not be started")?;
     if !built.success() {

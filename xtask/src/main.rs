@@ -17,16 +17,16 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Builds Hostler and runs its demo; everything after `demo` goes to `hostler demo`.
+    /// Builds Hostler with its page and runs its demo; everything after `demo` goes to `hostler demo`.
     #[command(disable_help_flag = true)]
     Demo {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
-    /// Fetches what the tests need, for running them with cargo's own commands: agents, SDKs.
+    /// Fetches what the tests need, for running them with cargo's own commands: tools, the page, agents, SDKs.
     Setup,
-    /// Runs every check: tools, build, agents, SDKs, format, lints, docs, tests, doctests, leaks.
+    /// Runs every check: tools, page, build, agents, SDKs, format, lints, docs, tests, doctests, browser, leaks.
     Test(xtask::test::Options),
     /// Throws random bytes at the parsers for a bounded time.
     Fuzz(xtask::fuzz::Options),
@@ -36,7 +36,7 @@ enum Command {
     Smoke(xtask::smoke::Options),
     /// Opens VS Code's workbench on a host of its own, drives it like a person, and keeps screenshots.
     Vscode(xtask::vscode::Options),
-    /// Builds the web page into `web/dist`, or checks it.
+    /// Builds the web page into `web/dist`, checks it, drives it in a browser, or takes its picture.
     Web(xtask::web::Options),
     /// Breaks the host, its agents, its disk and its connections at random moments, and checks what was promised.
     Chaos(xtask::chaos::Options),

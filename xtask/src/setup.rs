@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::outside;
 use crate::steps::{Steps, Then, succeed};
 use crate::tools;
+use crate::web::Web;
 use crate::workspace::Workspace;
 
 /// Runs the steps that come before the checks in `cargo xtask test`.
@@ -14,6 +15,7 @@ pub fn run() -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let mut steps = Steps::default();
     steps.step("tools", Then::Stop, tools::ensure);
+    steps.step("page", Then::Stop, || Web::new(&workspace).ensure_page());
     steps.step("build", Then::Stop, || succeed(workspace.cargo().args(["build", "--package", "hostler"])));
     steps.step("agents", Then::GoOn, || agents(&workspace));
     steps.step("sdks", Then::GoOn, || outside::ensure_all(&outside::SDKS));

@@ -9,6 +9,7 @@ use crate::outside;
 use crate::setup;
 use crate::steps::{Steps, Then, succeed};
 use crate::tools;
+use crate::web::Web;
 use crate::workspace::Workspace;
 
 /// What to check.
@@ -30,6 +31,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if filter.is_none() {
         steps.step("format", Then::GoOn, || cargo(&["fmt", "--all", "--check"]));
     }
+    let web = Web::new(&workspace);
+    if filter.is_none() {
+        // Before the binary, which has it inside.
+        steps.step("page", Then::Stop, || web.ensure_page());
+    }
     steps.step("build", Then::Stop, || cargo(&["build", "--workspace", "--exclude", "xtask", "--bins"]));
     steps.step("agents", Then::Stop, || setup::agents(&workspace));
     steps.step("sdks", Then::Stop, || outside::ensure_all(&outside::SDKS));
@@ -48,6 +54,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         });
     }
     steps.step("tests", Then::GoOn, || tests(&workspace, &run, filter));
+    if filter.is_none() {
+        let hostler = workspace.hostler("debug");
+        steps.step("web", Then::GoOn, || web.check(&hostler, |command| run.mark(command)));
+        steps.step("browser", Then::GoOn, || succeed(run.mark(&mut web.in_a_browser("browser", &hostler)?)));
+    }
     steps.step("leaks", Then::GoOn, || run.check());
     Ok(steps.finish())
 }

@@ -1,178 +1,138 @@
-//! `cargo xtask web`: builds the page into `web/dist`, or checks it: types, lints, tests.
-//!
-//! What npm fetches is kept outside of the clone, one install for each lockfile, and shared by all clones:
-//!
-//! ```text
-//! <cache>/tools/.staging-web-XXXXXX/   an install that is not finished
-//! <cache>/tools/web-0123456789abcdef/  one that is; web/node_modules points into it
-//! ```
+//! `cargo xtask web`: builds the page into `web/dist`, checks it (types, lints, tests), drives it in a browser, or takes its
+//! picture.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+mod packages;
+mod page;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::outside;
 use crate::steps::{Steps, Then, succeed};
+use crate::system;
 use crate::workspace::Workspace;
 
 /// What is done with the page.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Checks types and lints and runs the tests, also against the real host, instead of building the page.
-    #[arg(long)]
+    #[arg(long, group = "what")]
     check: bool,
-    /// The host that the tests use [default: one that is built for it]
-    #[arg(long, value_name = "PATH", requires = "check")]
+    /// Drives the page in the system's Chromium, on a host of its own: all tests, or the files whose names contain a word.
+    #[arg(long, value_name = "WORD", num_args = 0..=1, default_missing_value = "", group = "what")]
+    browser: Option<String>,
+    /// Takes pictures of the main views, in light, dark and on a phone.
+    #[arg(long, value_name = "DIR", group = "what")]
+    screenshots: Option<PathBuf>,
+    /// The host that is used [default: one that is built for it]
+    #[arg(long, value_name = "PATH", requires = "what")]
     hostler: Option<PathBuf>,
 }
 
-/// Installs what is missing, then builds or checks.
+/// Installs what is missing, then does what was asked for.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    let web = workspace.root.join("web");
+    let web = Web::new(&workspace);
     let mut steps = Steps::default();
-    steps.step("packages", Then::Stop, || packages(&web, &outside::cache_home()?.join("hostler").join("tools")));
-    if !options.check {
-        steps.step("page", Then::Stop, || script(&web, "build", None));
+    steps.step("packages", Then::Stop, || web.packages());
+    if options.check {
+        steps.step("types", Then::GoOn, || succeed(&mut web.script("types")));
+        steps.step("lint", Then::GoOn, || succeed(&mut web.script("lint")));
+    } else {
+        steps.step("page", Then::Stop, || web.build());
+    }
+    if !options.check && options.browser.is_none() && options.screenshots.is_none() {
         return Ok(steps.finish());
     }
-    steps.step("types", Then::GoOn, || script(&web, "types", None));
-    steps.step("lint", Then::GoOn, || script(&web, "lint", None));
     let hostler = match &options.hostler {
         Some(path) => path.canonicalize().with_context(|| format!("there is no {}", path.display()))?,
         None => {
-            steps.step("host", Then::Stop, || host(&workspace));
+            steps.step("host", Then::Stop, || host(&workspace, "dev"));
             workspace.hostler("debug")
         }
     };
-    steps.step("tests", Then::GoOn, || script(&web, "test", Some(&hostler)));
+    if options.check {
+        steps.step("tests", Then::GoOn, || succeed(&mut web.tests(&hostler)));
+    }
+    if let Some(word) = &options.browser {
+        steps.step("browser", Then::GoOn, || {
+            let words = (!word.is_empty()).then_some(word);
+            succeed(web.in_a_browser("browser", &hostler)?.arg("--").args(words))
+        });
+    }
+    if let Some(directory) = &options.screenshots {
+        steps.step("screenshots", Then::GoOn, || {
+            std::fs::create_dir_all(directory)
+                .with_context(|| format!("{} could not be created", directory.display()))?;
+            succeed(web.in_a_browser("screenshots", &hostler)?.arg("--").arg(directory.canonicalize()?))
+        });
+    }
     Ok(steps.finish())
 }
 
-/// The host and the agent that the tests drive.
-fn host(workspace: &Workspace) -> Result<()> {
-    succeed(workspace.cargo().args(["build", "--package", "hostler"]))?;
-    succeed(Command::new(workspace.hostler("debug")).args(["agents", "install", "claude"]))
+/// A host for the page in a profile (`dev`, `release`), and the agent that it drives.
+pub(crate) fn host(workspace: &Workspace, profile: &str) -> Result<()> {
+    succeed(workspace.cargo().args(["build", "--package", "hostler", "--profile", profile]))?;
+    let directory = if profile == "dev" { "debug" } else { profile };
+    succeed(Command::new(workspace.hostler(directory)).args(["agents", "install", "claude"]))
 }
 
-/// One of the scripts in `package.json`.
-fn script(web: &Path, name: &str, hostler: Option<&Path>) -> Result<()> {
-    let mut npm = Command::new("npm");
-    npm.args(["run", "--silent", name]).current_dir(web).stdin(Stdio::null());
-    if let Some(hostler) = hostler {
-        npm.env("HOSTLER_BIN", hostler);
-    }
-    succeed(&mut npm)
+/// The page's directory, and what can be done there.
+pub(crate) struct Web {
+    home: PathBuf,
+    /// Where pictures and logs of failed tests go.
+    out: PathBuf,
 }
 
-/// Sees to it that `node_modules` is what the lockfile says.
-fn packages(web: &Path, tools: &Path) -> Result<()> {
-    let link = web.join("node_modules");
-    if link.is_dir() && !link.is_symlink() {
-        // Somebody works with npm here; it is theirs.
-        return npm_install(web);
+impl Web {
+    pub(crate) fn new(workspace: &Workspace) -> Self {
+        Self { home: workspace.root.join("web"), out: workspace.target_directory.join("browser") }
     }
-    point(&link, &installed(web, tools)?.join("node_modules"))
-}
 
-/// The directory with the packages of this lockfile, which are fetched if they are not there yet.
-fn installed(web: &Path, tools: &Path) -> Result<PathBuf> {
-    let read = |directory: &Path| std::fs::read(directory.join("package-lock.json"));
-    let lock = read(web).with_context(|| format!("{} has no package-lock.json", web.display()))?;
-    let mut hasher = DefaultHasher::new();
-    lock.hash(&mut hasher);
-    let home = tools.join(format!("web-{:016x}", hasher.finish()));
-    if read(&home).is_ok_and(|found| found == lock) {
-        return Ok(home);
+    /// Sees to it that a binary that is built afterwards has the page in it.
+    pub(crate) fn ensure_page(&self) -> Result<()> {
+        self.packages()?;
+        self.build()
     }
-    eprintln!("fetching what the web page is made of (180 MB) …");
-    std::fs::create_dir_all(tools).with_context(|| format!("{} could not be created", tools.display()))?;
-    let staging = tempfile::Builder::new().prefix(".staging-web-").tempdir_in(tools)?;
-    for name in ["package.json", "package-lock.json", ".npmrc"] {
-        std::fs::copy(web.join(name), staging.path().join(name)).with_context(|| format!("{name} is missing"))?;
+
+    fn packages(&self) -> Result<()> {
+        packages::ensure(&self.home, &outside::cache_home()?.join("hostler").join("tools"))
     }
-    npm_install(staging.path())?;
-    std::fs::write(staging.path().join("package-lock.json"), &lock)?;
-    match std::fs::rename(staging.path(), &home) {
-        // Somebody else may have been faster.
-        Err(error) if !read(&home).is_ok_and(|found| found == lock) => {
-            Err(error).with_context(|| format!("{} could not be put into place", home.display()))
+
+    fn build(&self) -> Result<()> {
+        if !page::ensure(&self.home, || succeed(&mut self.script("build")))? {
+            eprintln!("the page in web/dist is up to date");
         }
-        _ => Ok(home),
-    }
-}
-
-/// Installs what the lockfile says. `npm ci` would want the binaries of all platforms to be in it, and a lockfile that was made
-/// behind a registry with fewer of them does not have those; npm then finds this machine's own by the version in its package.
-fn npm_install(directory: &Path) -> Result<()> {
-    let mut npm = Command::new("npm");
-    npm.args([
-        "install",
-        "--no-save",
-        "--ignore-scripts",
-        "--no-audit",
-        "--no-fund",
-        "--no-progress",
-        "--no-update-notifier",
-    ]);
-    npm.args(["--global=false", "--loglevel=error", "--fetch-retries=2"]);
-    npm.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
-    let status = npm.status().context("npm could not be started")?;
-    if !status.success() {
-        bail!(
-            "what the web page is made of could not be installed: npm ended with {status} (see above). It is fetched \
-             once and then kept; check the network, and that npm works"
-        );
-    }
-    Ok(())
-}
-
-/// Makes a link point somewhere, whatever it pointed to before.
-#[cfg(unix)]
-fn point(link: &Path, to: &Path) -> Result<()> {
-    if std::fs::read_link(link).is_ok_and(|found| found == to) {
-        return Ok(());
-    }
-    if link.is_symlink() {
-        std::fs::remove_file(link).with_context(|| format!("{} could not be removed", link.display()))?;
-    }
-    std::os::unix::fs::symlink(to, link).with_context(|| format!("{} could not be made", link.display()))
-}
-
-#[cfg(not(unix))]
-fn point(link: &Path, _to: &Path) -> Result<()> {
-    bail!("{} cannot be a link here: run `npm ci` in its directory, then this again", link.display())
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_install_for_the_same_lockfile_is_taken_as_it_is() {
-        let (web, tools) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        std::fs::write(web.path().join("package-lock.json"), "one").unwrap();
-        // It cannot be fetched: there is no package.json.
-        assert!(packages(web.path(), tools.path()).is_err());
-        assert_eq!(std::fs::read_dir(tools.path()).unwrap().count(), 0, "nothing half-made is left");
-
-        let mut hasher = DefaultHasher::new();
-        b"one".to_vec().hash(&mut hasher);
-        let home = tools.path().join(format!("web-{:016x}", hasher.finish()));
-        std::fs::create_dir_all(home.join("node_modules")).unwrap();
-        std::fs::write(home.join("package-lock.json"), "one").unwrap();
-        packages(web.path(), tools.path()).unwrap();
-        assert_eq!(std::fs::read_link(web.path().join("node_modules")).unwrap(), home.join("node_modules"));
+        Ok(())
     }
 
-    #[test]
-    fn a_link_into_an_older_install_is_replaced() {
-        let web = tempfile::tempdir().unwrap();
-        let link = web.path().join("node_modules");
-        point(&link, &web.path().join("gone")).unwrap();
-        point(&link, &web.path().join("new")).unwrap();
-        assert_eq!(std::fs::read_link(&link).unwrap(), web.path().join("new"));
+    /// The checks that need no browser, one after the other.
+    pub(crate) fn check(&self, hostler: &Path, mark: impl Fn(&mut Command) -> &mut Command) -> Result<()> {
+        succeed(mark(&mut self.script("types")))?;
+        succeed(mark(&mut self.script("lint")))?;
+        succeed(mark(&mut self.tests(hostler)))
+    }
+
+    /// The tests that need no browser; with a host, none of them is skipped.
+    fn tests(&self, hostler: &Path) -> Command {
+        let mut npm = self.script("test");
+        npm.env("HOSTLER_BIN", hostler);
+        npm
+    }
+
+    /// A script that drives the page in the system's browser.
+    pub(crate) fn in_a_browser(&self, name: &str, hostler: &Path) -> Result<Command> {
+        let mut npm = self.script(name);
+        npm.env("HOSTLER_BIN", hostler).env("CHROMIUM", system::chromium()?).env("BROWSER_OUT", &self.out);
+        Ok(npm)
+    }
+
+    /// One of the scripts in `package.json`.
+    fn script(&self, name: &str) -> Command {
+        let mut npm = Command::new("npm");
+        npm.args(["run", "--silent", name]).current_dir(&self.home).stdin(Stdio::null());
+        npm
     }
 }

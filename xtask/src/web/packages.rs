@@ -1,0 +1,122 @@
+//! What npm fetches for the page. It is kept outside of the clone, one install for each lockfile, and shared by all clones:
+//!
+//! ```text
+//! <cache>/tools/.staging-web-XXXXXX/   an install that is not finished
+//! <cache>/tools/web-0123456789abcdef/  one that is; web/node_modules points into it
+//! ```
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// Sees to it that `node_modules` is what the lockfile says.
+pub(super) fn ensure(web: &Path, tools: &Path) -> Result<()> {
+    let link = web.join("node_modules");
+    if link.is_dir() && !link.is_symlink() {
+        // Somebody works with npm here; it is theirs.
+        return npm_install(web);
+    }
+    point(&link, &installed(web, tools)?.join("node_modules"))
+}
+
+/// The directory with the packages of this lockfile, which are fetched if they are not there yet.
+fn installed(web: &Path, tools: &Path) -> Result<PathBuf> {
+    let read = |directory: &Path| std::fs::read(directory.join("package-lock.json"));
+    let lock = read(web).with_context(|| format!("{} has no package-lock.json", web.display()))?;
+    let mut hasher = DefaultHasher::new();
+    lock.hash(&mut hasher);
+    let home = tools.join(format!("web-{:016x}", hasher.finish()));
+    if read(&home).is_ok_and(|found| found == lock) {
+        return Ok(home);
+    }
+    eprintln!("fetching what the web page is made of (180 MB) …");
+    std::fs::create_dir_all(tools).with_context(|| format!("{} could not be created", tools.display()))?;
+    let staging = tempfile::Builder::new().prefix(".staging-web-").tempdir_in(tools)?;
+    for name in ["package.json", "package-lock.json", ".npmrc"] {
+        std::fs::copy(web.join(name), staging.path().join(name)).with_context(|| format!("{name} is missing"))?;
+    }
+    npm_install(staging.path())?;
+    std::fs::write(staging.path().join("package-lock.json"), &lock)?;
+    match std::fs::rename(staging.path(), &home) {
+        // Somebody else may have been faster.
+        Err(error) if !read(&home).is_ok_and(|found| found == lock) => {
+            Err(error).with_context(|| format!("{} could not be put into place", home.display()))
+        }
+        _ => Ok(home),
+    }
+}
+
+/// Installs what the lockfile says. `npm ci` would want the binaries of all platforms to be in it, and a lockfile that was made
+/// behind a registry with fewer of them does not have those; npm then finds this machine's own by the version in its package.
+fn npm_install(directory: &Path) -> Result<()> {
+    let mut npm = Command::new("npm");
+    npm.args([
+        "install",
+        "--no-save",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--no-progress",
+        "--no-update-notifier",
+    ]);
+    npm.args(["--global=false", "--loglevel=error", "--fetch-retries=2"]);
+    npm.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
+    let status = npm.status().context("npm could not be started")?;
+    if !status.success() {
+        bail!(
+            "what the web page is made of could not be installed: npm ended with {status} (see above). It is fetched \
+             once and then kept; check the network, and that npm works"
+        );
+    }
+    Ok(())
+}
+
+/// Makes a link point somewhere, whatever it pointed to before.
+#[cfg(unix)]
+fn point(link: &Path, to: &Path) -> Result<()> {
+    if std::fs::read_link(link).is_ok_and(|found| found == to) {
+        return Ok(());
+    }
+    if link.is_symlink() {
+        std::fs::remove_file(link).with_context(|| format!("{} could not be removed", link.display()))?;
+    }
+    std::os::unix::fs::symlink(to, link).with_context(|| format!("{} could not be made", link.display()))
+}
+
+#[cfg(not(unix))]
+fn point(link: &Path, _to: &Path) -> Result<()> {
+    bail!("{} cannot be a link here: run `npm ci` in its directory, then this again", link.display())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_install_for_the_same_lockfile_is_taken_as_it_is() {
+        let (web, tools) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(web.path().join("package-lock.json"), "one").unwrap();
+        // It cannot be fetched: there is no package.json.
+        assert!(ensure(web.path(), tools.path()).is_err());
+        assert_eq!(std::fs::read_dir(tools.path()).unwrap().count(), 0, "nothing half-made is left");
+
+        let mut hasher = DefaultHasher::new();
+        b"one".to_vec().hash(&mut hasher);
+        let home = tools.path().join(format!("web-{:016x}", hasher.finish()));
+        std::fs::create_dir_all(home.join("node_modules")).unwrap();
+        std::fs::write(home.join("package-lock.json"), "one").unwrap();
+        ensure(web.path(), tools.path()).unwrap();
+        assert_eq!(std::fs::read_link(web.path().join("node_modules")).unwrap(), home.join("node_modules"));
+    }
+
+    #[test]
+    fn a_link_into_an_older_install_is_replaced() {
+        let web = tempfile::tempdir().unwrap();
+        let link = web.path().join("node_modules");
+        point(&link, &web.path().join("gone")).unwrap();
+        point(&link, &web.path().join("new")).unwrap();
+        assert_eq!(std::fs::read_link(&link).unwrap(), web.path().join("new"));
+    }
+}

@@ -1,16 +1,18 @@
 //! `cargo xtask bench`: numbers beside their floor or peer, as ratios. Nothing here passes or fails by time.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, ensure};
 
 use crate::outside;
 use crate::steps::succeed;
+use crate::web::{self, Web};
 use crate::workspace::Workspace;
 
-/// One benchmark: a bench target.
+/// One benchmark.
 struct Benchmark {
-    package: &'static str,
+    /// The package whose bench target it is; the page's has none, and is a script.
+    package: Option<&'static str>,
     name: &'static str,
     about: &'static str,
 }
@@ -38,7 +40,7 @@ pub struct Options {
     /// How many sessions `list` and `transcripts` list, and `search` searches.
     #[arg(long)]
     sessions: Option<usize>,
-    /// How many turns the chat has that `open` opens.
+    /// How many turns the chat has that `open` or `web` opens.
     #[arg(long)]
     turns: Option<usize>,
     /// How large the transcript is that `transcripts` (or `open`, instead of a chat) opens.
@@ -46,71 +48,76 @@ pub struct Options {
     mb: Option<usize>,
 }
 
-const BENCHMARKS: [Benchmark; 13] = [
+const BENCHMARKS: [Benchmark; 14] = [
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "turn",
         about: "warm and cold first delta, delta latency and 2 000 deltas, beside driving the executable directly",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "resume",
         about: "a message to a session whose idle agent was closed, beside a cold start of the executable alone",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "startup",
         about: "time to the first initialize answer, and memory when idle",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "fanout",
         about: "one action to 1, 200 and 1 000 readers; deliveries a second and their cost",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "churn",
         about: "clients that come, make a session and leave: time of each, and what is left of them",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "slow",
         about: "readers beside one that does not read, during 60 000 actions",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "gateway",
         about: "first event, events a second, CPU and memory of `hostler proxy`, beside the upstream without it (--peers)",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "list",
         about: "the list of 10 000 stored sessions (--sessions N): first, later, by pages; memory; beside SQLite alone",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "open",
         about: "a chat of 20 000 turns (--turns N): the last 50, all pages, all at once; memory; beside SQLite alone",
     },
     Benchmark {
-        package: "hostler",
+        package: Some("hostler"),
         name: "search",
         about: "words of 2 000 transcripts (--sessions N) found; the index made, its size, memory; beside grep and ripgrep",
     },
     Benchmark {
-        package: "hostler-store",
+        package: Some("hostler-store"),
         name: "journal",
         about: "actions a second through the journal, beside SQLite alone",
     },
     Benchmark {
-        package: "hostler-claude",
+        package: Some("hostler-claude"),
         name: "transcripts",
         about: "5 000 transcripts listed (--sessions N), one of 50 MB opened (--mb N); memory (--peers: beside the official SDK)",
     },
     Benchmark {
-        package: "hostler-attachments",
+        package: Some("hostler-attachments"),
         name: "attachments",
         about: "a 4K screenshot and a 48 MP photo made deliverable: time and peak memory (--peers: beside sharp)",
+    },
+    Benchmark {
+        package: None,
+        name: "web",
+        about: "the page: frames dropped at 200 deltas/s, beside none; 5 000 turns (--turns N) usable, beside one; its size",
     },
 ];
 
@@ -133,12 +140,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         options.sessions.is_none() || ["list", "search", "transcripts"].contains(&name),
         "the benchmark \"{name}\" lists no sessions"
     );
-    ensure!(options.turns.is_none() || name == "open", "the benchmark \"{name}\" opens no chat");
+    ensure!(options.turns.is_none() || ["open", "web"].contains(&name), "the benchmark \"{name}\" opens no chat");
     ensure!(options.mb.is_none() || name == "transcripts", "the benchmark \"{name}\" opens no transcript");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
-    let mut bench = workspace.cargo();
-    bench.args(["bench", "--quiet", "--package", benchmark.package, "--bench", benchmark.name, "--"]);
+    let mut bench = command(&workspace, benchmark)?;
     for (option, count) in [("--sessions", options.sessions), ("--turns", options.turns), ("--mb", options.mb)] {
         if let Some(count) = count {
             bench.arg(option).arg(count.to_string());
@@ -157,4 +163,19 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     succeed(&mut bench)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What runs a benchmark; its options follow.
+fn command(workspace: &Workspace, benchmark: &Benchmark) -> Result<Command> {
+    let Some(package) = benchmark.package else {
+        let web = Web::new(workspace);
+        web.ensure_page()?;
+        web::host(workspace, "release")?;
+        let mut npm = web.in_a_browser("bench", &workspace.hostler("release"))?;
+        npm.arg("--");
+        return Ok(npm);
+    };
+    let mut cargo = workspace.cargo();
+    cargo.args(["bench", "--quiet", "--package", package, "--bench", benchmark.name, "--"]);
+    Ok(cargo)
 }

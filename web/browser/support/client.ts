@@ -40,10 +40,17 @@ export class Client {
 
   async open(uri: Uri): Promise<Opened> {
     const session = this.host.session(uri);
-    const { state } = await until(session.view, ({ status }) => status === 'live');
+    const { state, error } = await until(session.view, ({ status }) => status === 'live' || status === 'gone');
+    if (error) throw error;
     const chat = this.host.chat(state?.defaultChat ?? '');
     await until(chat.view, ({ status }) => status === 'live');
     return { uri, session, chat };
+  }
+
+  /** Waits until the host lists a session: what others have written it finds after a while. */
+  async listed(uri: Uri): Promise<Uri> {
+    await until(this.host.sessions.view, ({ items }) => items.some(({ resource }) => resource === uri));
+    return uri;
   }
 
   /** A session in which each of these messages has been answered. */

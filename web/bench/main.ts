@@ -1,0 +1,125 @@
+/** `cargo xtask bench web`: how smoothly the page streams, how soon a long chat can be used, and how large the page is. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { address } from '../browser/support/address.ts';
+import { launch } from '../browser/support/chromium.ts';
+import { type Client, ended } from '../browser/support/client.ts';
+import { past } from '../browser/support/past.ts';
+import { Stage } from '../browser/support/stage.ts';
+import type { Uri } from '../src/ahp/index.ts';
+import { until } from '../tests/support/server.ts';
+import { type Frames, watchFrames } from './frames.ts';
+import { percentile, type Row, table } from './table.ts';
+
+const DIST = join(import.meta.dirname, '../dist');
+const BUDGET = 250;
+const ROUNDS = 7;
+/** Turns of the chat that is streamed into: many, and few enough for a model's window. */
+const LONG = 400;
+const DELTAS = 2_000;
+/** Milliseconds without anything to do. */
+const IDLE = 5_000;
+
+export async function main(...options: string[]): Promise<void> {
+  const turns = Number(options[options.indexOf('--turns') + 1] ?? 5_000) || 5_000;
+  const browser = await launch();
+  try {
+    const stage = await Stage.begin(browser);
+    try {
+      const client = await stage.client();
+      const rows = [...(await streaming(stage, client)), ...(await opening(stage, client, turns)), size()];
+      stage.guard.check();
+      process.stdout.write(`${table(rows)}\n`);
+    } finally {
+      await stage.end();
+    }
+  } finally {
+    await browser.close();
+  }
+}
+
+async function streaming(stage: Stage, client: Client): Promise<Row[]> {
+  const { uri, chat } = await client.open(await client.listed(past(stage.hostler, LONG)));
+  const page = await stage.open(address(uri));
+  await page.getByText(`answer ${LONG}:`).waitFor();
+  const rest = await watchFrames(page);
+  await page.waitForTimeout(IDLE);
+  const idle = await rest();
+
+  const before = chat.view.value.state?.turns.length ?? 0;
+  await chat.send({ text: `!pace 4\n!deltas ${DELTAS}` });
+  await until(chat.view, ({ state }) => (state?.activeTurn?.responseParts.length ?? 0) > 0);
+  const begun = performance.now();
+  const busy = await watchFrames(page);
+  await until(chat.view, ended(before + 1));
+  const seconds = (performance.now() - begun) / 1_000;
+  const frames: Frames = await busy();
+  const rate = Math.round(DELTAS / seconds);
+  return [
+    {
+      what: `dropped frames, ${rate} deltas/s into a chat of ${LONG} turns`,
+      unit: '%',
+      hostler: frames.dropped,
+      beside: ['idle', idle.dropped],
+    },
+    { what: 'between two frames, p99', unit: 'ms', hostler: frames.p99, beside: ['idle', idle.p99] },
+    { what: 'between two frames, longest', unit: 'ms', hostler: frames.longest, beside: ['idle', idle.longest] },
+  ];
+}
+
+async function opening(stage: Stage, client: Client, turns: number): Promise<Row[]> {
+  const long = await client.listed(past(stage.hostler, turns));
+  const short = await client.listed(past(stage.hostler, 1));
+  const firstLong = await interactive(stage, long, turns);
+  const firstShort = await interactive(stage, short, 1);
+  const [later, laterShort]: [number[], number[]] = [[], []];
+  for (let round = 0; round < ROUNDS; round++) {
+    later.push(await interactive(stage, long, turns));
+    laterShort.push(await interactive(stage, short, 1));
+  }
+  return [
+    {
+      what: `time to interactive, ${turns} turns, cold browser, p50`,
+      unit: 'ms',
+      hostler: percentile(later, 50),
+      beside: ['1 turn', percentile(laterShort, 50)],
+    },
+    {
+      what: 'the same when the host has never opened it either',
+      unit: 'ms',
+      hostler: firstLong,
+      beside: ['1 turn', firstShort],
+    },
+  ];
+}
+
+/** Milliseconds until somebody who has opened an address in a new browser sees the last answer and has typed a letter. */
+async function interactive(stage: Stage, uri: Uri, turns: number): Promise<number> {
+  const context = await stage.context();
+  const page = await context.newPage();
+  const begun = performance.now();
+  await page.goto(stage.origin + address(uri), { waitUntil: 'commit' });
+  await page.getByText(`answer ${turns}:`).waitFor();
+  const message = page.getByRole('textbox', { name: 'Message' });
+  await message.press('x');
+  if (!(await message.inputValue()).includes('x')) throw new Error('What was typed has not arrived.');
+  const taken = performance.now() - begun;
+  await context.close();
+  return taken;
+}
+
+function size(): Row {
+  const files = readdirSync(DIST, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    /\.(html|js|css)$/.test(name),
+  );
+  const bytes = files.reduce((sum, name) => sum + gzipSync(readFileSync(join(DIST, name)), { level: 9 }).length, 0);
+  return {
+    what: 'the page, compressed with gzip',
+    unit: 'kB',
+    hostler: bytes / 1_000,
+    beside: ['the budget', BUDGET],
+    target: BUDGET,
+  };
+}

@@ -1,0 +1,43 @@
+/** Measured numbers as the other benchmarks print them: each beside what it is compared with. */
+
+export interface Row {
+  readonly what: string;
+  readonly unit: string;
+  readonly hostler: number;
+  /** The same thing without what is measured, and what that is. */
+  readonly beside?: readonly [name: string, value: number];
+  /** The number that was designed for. */
+  readonly target?: number;
+}
+
+const HEAD = ['what', 'hostler', 'beside', 'ratio', 'target'];
+
+export function table(rows: readonly Row[]): string {
+  const lines = [HEAD, ...rows.map(cells)];
+  const widths = HEAD.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+function cells({ what, unit, hostler, beside, target }: Row): string[] {
+  const number = (value: number) => `${value.toFixed(2)} ${unit}`;
+  return [
+    what,
+    number(hostler),
+    beside ? `${number(beside[1])} (${beside[0]})` : '-',
+    beside && beside[1] > 0 ? (hostler / beside[1]).toFixed(2) : '-',
+    target === undefined ? '-' : `≤ ${number(target)}`,
+  ];
+}
+
+/** The value that so many of a hundred do not exceed; 0 for none. */
+export function percentile(values: readonly number[], percent: number): number {
+  const sorted = [...values].sort((one, other) => one - other);
+  return sorted[Math.min(Math.floor((sorted.length * percent) / 100), sorted.length - 1)] ?? 0;
+}

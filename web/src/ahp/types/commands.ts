@@ -59,6 +59,46 @@ export interface AttachmentPlan {
   readonly files: readonly JsonObject[];
 }
 
+/** A session in which something was found, by `hostler/search`. */
+export interface FoundSession {
+  readonly session: Uri;
+  readonly title: string;
+  readonly workspace?: string;
+  readonly modifiedAtMs: number;
+  /** How many of its turns match. */
+  readonly matching: number;
+  readonly hits: readonly FoundPlace[];
+}
+
+/** A place in it; without a turn it is the session's title. */
+export interface FoundPlace {
+  readonly chat?: Uri;
+  readonly turn?: string;
+  readonly atMs: number;
+  readonly kind: string;
+  readonly snippet: string;
+  /** Where matches begin and end, in UTF-16 units. */
+  readonly matches: readonly (readonly [number, number])[];
+}
+
+/** A browser that was let in, by `hostler/listSignIns`. */
+export interface SignIn {
+  readonly id: string;
+  readonly label: string;
+  readonly createdAt: string;
+  readonly lastSeenAt: string;
+  /** Whether it is this one. */
+  readonly current: boolean;
+}
+
+/** Something beyond the sessions' directories that clients may reach, or wait for. */
+export interface Grant {
+  readonly id: string;
+  readonly uri: Uri;
+  readonly write: boolean;
+  readonly waiting: boolean;
+}
+
 /** Method → parameters beside the channel, and result. */
 export interface Commands {
   initialize: [
@@ -133,10 +173,24 @@ export interface Commands {
       readonly etag?: string;
     },
   ];
+  resourceRequest: [{ uri: Uri; read?: boolean; write?: boolean }, unknown];
   createResourceWatch: [{ uri: Uri; recursive?: boolean }, { readonly channel: Uri }];
   'hostler/planAttachments': [{ attachments: readonly Attachment[] }, AttachmentPlan];
   'hostler/backgroundOutput': [{ id: string }, { readonly output: string; readonly truncated: boolean }];
   'hostler/stopBackgroundWork': [{ id: string }, null];
+  'hostler/search': [
+    { query: string; limit?: number; offset?: number; flat?: boolean; wait?: boolean },
+    { readonly items: readonly FoundSession[]; readonly nextOffset?: number; readonly pending: number },
+  ];
+  'hostler/tagSession': [{ tag: string | null }, null];
+  'hostler/listGrants': [unknown, { readonly items: readonly Grant[] }];
+  'hostler/allowGrant': [{ id: string }, unknown];
+  'hostler/createLink': [
+    { minutes?: number; label?: string },
+    { readonly code: string; readonly expiresAt: string; readonly path: string },
+  ];
+  'hostler/listSignIns': [unknown, { readonly items: readonly SignIn[] }];
+  'hostler/signOut': [{ id?: string }, unknown];
   'hostler/dropImages': [{ which: 'last' | 'all' }, { readonly dropped: number }];
 }
 

@@ -1,0 +1,59 @@
+/** What is looked for, as the host's query language says it: words, and filters that stand among them. */
+
+export type FilterName = 'workspace' | 'after' | 'from' | 'tool' | 'file';
+
+export type Filters = Readonly<Partial<Record<FilterName, string>>>;
+
+/** A piece of a query, as it was typed. */
+interface Piece {
+  readonly text: string;
+  readonly filter?: FilterName;
+  readonly value?: string;
+}
+
+const PIECE = /-?(?:(workspace|after|from|tool|file):)?("[^"]*"\*?|\S+)/g;
+
+/** The filters of a query, and its other words as they stand. Of a filter that is there twice, the last one is shown. */
+export function readQuery(query: string): { readonly words: string; readonly filters: Filters } {
+  const pieces = piecesOf(query);
+  const words = pieces.filter(({ filter }) => !filter).map(({ text }) => text);
+  const filters: Partial<Record<FilterName, string>> = {};
+  for (const { filter, value } of pieces) if (filter && value) filters[filter] = value;
+  return { words: words.join(' '), filters };
+}
+
+/** The same query with another value of a filter, or without it. */
+export function withFilter(query: string, name: FilterName, value: string | undefined): string {
+  const rest = piecesOf(query).filter(({ filter }) => filter !== name);
+  const text = rest.map((piece) => piece.text);
+  const wanted = value?.trim().replaceAll('"', '');
+  return [...text, ...(wanted ? [`${name}:${/\s/.test(wanted) ? `"${wanted}"` : wanted}`] : [])].join(' ');
+}
+
+function piecesOf(query: string): readonly Piece[] {
+  return [...query.matchAll(PIECE)].map(([text, filter, value = '']) =>
+    // `-tool:` is a filter of its own kind, which is kept as it was typed.
+    filter && !text.startsWith('-')
+      ? { text, filter: filter as FilterName, value: value.replace(/^"|"$/g, '') }
+      : { text },
+  );
+}
+
+/** A snippet in pieces, some of which are what was looked for. The ranges are the host's. */
+export function marked(
+  snippet: string,
+  matches: readonly (readonly [number, number])[],
+): readonly { readonly text: string; readonly isMatch: boolean }[] {
+  const pieces: { text: string; isMatch: boolean }[] = [];
+  let at = 0;
+  for (const [from, to] of [...matches].sort(([one], [other]) => one - other)) {
+    const begin = Math.max(from, at);
+    const end = Math.min(to, snippet.length);
+    if (begin >= end) continue;
+    if (begin > at) pieces.push({ text: snippet.slice(at, begin), isMatch: false });
+    pieces.push({ text: snippet.slice(begin, end), isMatch: true });
+    at = end;
+  }
+  if (at < snippet.length) pieces.push({ text: snippet.slice(at), isMatch: false });
+  return pieces;
+}

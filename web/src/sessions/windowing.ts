@@ -1,0 +1,45 @@
+/** Which rows of a long list are drawn: those that are seen, and some around them. */
+
+/** Where each row begins; the last number is where the list ends. */
+export function offsetsOf(heights: readonly number[]): readonly number[] {
+  const offsets = [0];
+  let end = 0;
+  for (const height of heights) {
+    end += height;
+    offsets.push(end);
+  }
+  return offsets;
+}
+
+/** The rows from `first` up to, but without, `end`. */
+export interface Span {
+  readonly first: number;
+  readonly end: number;
+}
+
+export function seen(offsets: readonly number[], top: number, height: number, around: number): Span {
+  const count = offsets.length - 1;
+  const first = rowAt(offsets, Math.max(0, top - around));
+  const last = rowAt(offsets, top + height + around);
+  return { first: Math.min(first, count), end: Math.min(last + 1, count) };
+}
+
+/** How far a list has to be scrolled so that a row is seen; it does not move if it is. */
+export function scrollTo(offsets: readonly number[], row: number, top: number, height: number): number {
+  const begin = offsets[row] ?? 0;
+  const end = offsets[row + 1] ?? begin;
+  if (begin < top) return begin;
+  return end > top + height ? end - height : top;
+}
+
+/** The row at a place, by halving. */
+function rowAt(offsets: readonly number[], place: number): number {
+  let low = 0;
+  let high = Math.max(0, offsets.length - 2);
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if ((offsets[middle] ?? 0) <= place) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

@@ -1,0 +1,45 @@
+/** What people do to a session that need not be open. */
+
+import { type Host, ROOT, type Session, type Uri } from '../ahp/index.ts';
+
+/** Opens a session for one wish. */
+async function once(host: Host, uri: Uri, wish: (session: Session) => Promise<unknown>): Promise<void> {
+  const session = host.session(uri);
+  try {
+    await wish(session);
+  } finally {
+    session.close();
+  }
+}
+
+export function rename(host: Host, uri: Uri, title: string): Promise<void> {
+  return once(host, uri, (session) => session.rename(title));
+}
+
+export function setRead(host: Host, uri: Uri, isRead: boolean): Promise<void> {
+  return once(host, uri, (session) => session.setRead(isRead));
+}
+
+export function setArchived(host: Host, uri: Uri, isArchived: boolean): Promise<void> {
+  return once(host, uri, (session) => session.setArchived(isArchived));
+}
+
+/** Deletes a session for everybody, with the agent's own record. */
+export async function remove(host: Host, uri: Uri): Promise<void> {
+  await host.client.request('disposeSession', { channel: uri });
+}
+
+/** Puts a tag on a session, or takes it away. */
+export async function setTag(host: Host, uri: Uri, tag: string | null): Promise<void> {
+  await host.client.request('hostler/tagSession', { channel: uri, tag });
+}
+
+/** A property of the host, for all clients. */
+export async function configureHost(host: Host, config: Readonly<Record<string, string>>): Promise<void> {
+  const root = host.client.open('root', ROOT);
+  try {
+    await root.dispatch({ type: 'root/configChanged', config });
+  } finally {
+    root.close();
+  }
+}

@@ -2,6 +2,9 @@
 
 import { createContext } from 'svelte';
 import { Host, type Uri } from '../ahp/index.ts';
+import { SessionActions } from '../sessions/actions.svelte.ts';
+import { isWaiting } from '../sessions/list.ts';
+import { Preferences } from './preferences.svelte.ts';
 import { format, parse, type Route } from './route.ts';
 
 export interface Notice {
@@ -12,15 +15,28 @@ export interface Notice {
 
 /** How long a notice stays, in milliseconds; an error stays until somebody has read it. */
 const STAYS = 5_000;
+const MINUTE = 60_000;
+
+const NARROW = matchMedia('(max-width: 760px)');
+
+/** Marks places that one came to from within the page. */
+const INSIDE = { inside: true };
 
 export class Page {
   readonly host: Host;
+  readonly preferences = new Preferences();
+  /** What can be done to sessions, wherever one is. */
+  readonly actions = new SessionActions(this);
   route: Route = $state.raw(parse(location.pathname, location.search));
   notices: readonly Notice[] = $state.raw([]);
   /** On a phone the list is a sheet of its own. */
   listIsOpen = $state(false);
   /** Dialogs that can be opened from anywhere. */
-  dialog: 'shortcuts' | 'settings' | undefined = $state();
+  dialog: 'shortcuts' | 'settings' | 'device' | 'palette' | undefined = $state();
+  /** Whether the list and the rest are two screens. */
+  isNarrow = $state(NARROW.matches);
+  /** The time, as exactly as "5m ago" needs it. */
+  now = $state(Date.now());
   #notices = 0;
 
   constructor() {
@@ -35,9 +51,18 @@ export class Page {
       this.listIsOpen = false;
     };
     addEventListener('popstate', moved);
+    const resized = () => {
+      this.isNarrow = NARROW.matches;
+    };
+    NARROW.addEventListener('change', resized);
+    const clock = setInterval(() => {
+      this.now = Date.now();
+    }, MINUTE / 2);
     this.host.start();
     return () => {
       removeEventListener('popstate', moved);
+      NARROW.removeEventListener('change', resized);
+      clearInterval(clock);
       this.host.stop();
     };
   }
@@ -45,14 +70,27 @@ export class Page {
   /** Goes somewhere; `replace` leaves no way back to where one was. */
   go(route: Route, how: 'push' | 'replace' = 'push'): void {
     const address = format(route);
-    if (how === 'replace') history.replaceState(null, '', address);
-    else if (address !== location.pathname + location.search) history.pushState(null, '', address);
+    if (how === 'replace') history.replaceState(history.state, '', address);
+    else if (address !== location.pathname + location.search) history.pushState(INSIDE, '', address);
     this.route = route;
     this.listIsOpen = false;
   }
 
+  /** Goes where one came from, or home if that was not this page. */
+  back(): void {
+    if (history.state?.inside === true) history.back();
+    else this.go({ view: 'home' }, 'replace');
+  }
+
   openSession(session: Uri, chat?: Uri): void {
     this.go({ view: 'session', session, ...(chat && { chat }) });
+  }
+
+  /** The session that waits for somebody, the next one if one of them is open. */
+  nextWaiting(): Uri | undefined {
+    const waiting = this.host.sessions.view.value.items.filter(isWaiting).map(({ resource }) => resource);
+    const at = this.route.view === 'session' ? waiting.indexOf(this.route.session) : -1;
+    return waiting[(at + 1) % waiting.length];
   }
 
   /** Tells somebody something in passing. */

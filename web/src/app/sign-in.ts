@@ -16,6 +16,13 @@ export function takeCode(location: Location, history: History): string | undefin
   return code;
 }
 
+/** The code in what somebody pastes: a whole link, or only its code. */
+export function codeOf(pasted: string): string | undefined {
+  const text = pasted.trim();
+  const code = text.includes('link=') ? text.split('link=').pop()?.split('&')[0] : text;
+  return code && /^[\w.~-]+$/.test(code) ? code : undefined;
+}
+
 /** Asks whether this browser is let in. */
 export async function knock(): Promise<Door> {
   const answer = await fetch('/sign-in', { headers: { accept: 'application/json' }, cache: 'no-store' });

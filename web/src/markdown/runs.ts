@@ -1,0 +1,74 @@
+/** What code is made of, for the eye. */
+
+const KINDS = {
+  keyword: 'keyword',
+  built_in: 'keyword',
+  literal: 'number',
+  number: 'number',
+  symbol: 'number',
+  string: 'string',
+  regexp: 'string',
+  subst: 'text',
+  comment: 'comment',
+  quote: 'comment',
+  doctag: 'comment',
+  meta: 'comment',
+  title: 'title',
+  section: 'title',
+  name: 'title',
+  type: 'type',
+  class: 'type',
+  'selector-tag': 'keyword',
+  'selector-class': 'attribute',
+  'selector-id': 'attribute',
+  attr: 'attribute',
+  attribute: 'attribute',
+  property: 'attribute',
+  variable: 'attribute',
+  'template-variable': 'attribute',
+  addition: 'added',
+  deletion: 'removed',
+} as const;
+
+export type Kind = (typeof KINDS)[keyof typeof KINDS];
+
+/** Some letters of one colour. */
+export interface Run {
+  readonly kind: Kind | undefined;
+  readonly text: string;
+}
+
+/** The colour for the class names of a highlighter's element. */
+export function kindOf(classes: unknown): Kind | undefined {
+  if (!Array.isArray(classes)) return undefined;
+  for (const one of classes) {
+    const name = String(one).replace(/^hljs-/, '');
+    if (Object.hasOwn(KINDS, name)) return KINDS[name as keyof typeof KINDS];
+  }
+  return undefined;
+}
+
+/** Longer code is shown without colours: they would take too long, and each is an element of the page. */
+const LONGEST = 100_000;
+
+export function isColoured(code: string, language: string): boolean {
+  return language !== '' && code.length <= LONGEST;
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  dockerfile: 'dockerfile',
+  makefile: 'makefile',
+  gnumakefile: 'makefile',
+  'cargo.lock': 'toml',
+};
+
+/** The language that was meant: the first word behind a fence, or the end of a file's name. */
+export function languageOf(said: string): string {
+  const word =
+    said
+      .trim()
+      .split(/[\s{,]/, 1)[0]
+      ?.toLowerCase() ?? '';
+  const file = word.split('/').at(-1) ?? '';
+  return NAMES[file] ?? (file.includes('.') ? (file.split('.').at(-1) ?? '') : file);
+}

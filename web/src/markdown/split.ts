@@ -1,0 +1,100 @@
+/**
+ * Cuts Markdown into pieces that can be read one by one. A piece never has to be read again once another one has begun, so
+ * that an answer which is still coming costs as much as its last piece. Two neighbours may always stay together; they are cut
+ * only where no reading could join them.
+ */
+
+export interface Piece {
+  /** Where it begins. */
+  readonly at: number;
+  readonly text: string;
+  /** A fenced block needs no further reading. */
+  readonly fence?: { readonly language: string; readonly code: string; readonly open: boolean };
+}
+
+/** From where on a list is cut before its next item, and anything at its next line. */
+const LONG = 4_096;
+const LONGEST = 16_384;
+
+const FENCE = /^( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$/;
+/** A fence somewhere inside of items. */
+const INNER_FENCE = /^(?:\s*(?:[-*+]|\d{1,9}[.)])\s+)*\s*(`{3,}(?=[^`]*$)|~{3,})/;
+/** The beginning of an item; a number alone may become one. */
+const ITEM = /^ {0,3}(?:[-*+](?:\s|$)|\d{1,9}(?:[.)](?:\s|$)|$))/;
+
+export function split(text: string): readonly Piece[] {
+  const pieces: Piece[] = [];
+  let at = 0;
+  while (at < text.length) {
+    const line = lineAt(text, at);
+    // Empty lines between pieces belong to nothing.
+    if (isBlank(line.text)) {
+      at = line.next;
+      continue;
+    }
+    const fence = FENCE.exec(line.text);
+    const piece = fence ? fenced(text, at, fence) : unfenced(text, at);
+    pieces.push(piece);
+    at += piece.text.length;
+  }
+  return pieces;
+}
+
+function fenced(text: string, from: number, [, indent = '', mark = '', info = '']: RegExpExecArray): Piece {
+  const begin = lineAt(text, from).next;
+  const language = info.trim();
+  const piece = (to: number, end: number, open: boolean): Piece => {
+    const code = unindented(text.slice(begin, to), indent.length).replace(/\r?\n$/, '');
+    return { at: from, text: text.slice(from, end), fence: { language, code, open } };
+  };
+  let at = begin;
+  while (at < text.length) {
+    const line = lineAt(text, at);
+    if (closes(line.text, mark)) return piece(at, line.next, false);
+    at = line.next;
+  }
+  return piece(at, at, true);
+}
+
+function unfenced(text: string, from: number): Piece {
+  const isList = ITEM.test(lineAt(text, from).text);
+  let at = from;
+  let inner = '';
+  let blank = false;
+  while (at < text.length) {
+    const line = lineAt(text, at);
+    const empty = isBlank(line.text);
+    if (at > from && !empty && !inner) {
+      // Behind an empty line only what is indented goes on, and items do with a list.
+      const indented = /^\s/.test(line.text);
+      if (blank && !indented && !(isList && ITEM.test(line.text))) break;
+      // At the margin a fence ends everything; further in it may belong to an item.
+      if (FENCE.test(line.text) && !(isList && indented)) break;
+    }
+    const long = at - from;
+    if (long > LONGEST || (long > LONG && isList && !inner && /^\S/.test(line.text) && ITEM.test(line.text))) break;
+    if (inner) inner = closes(line.text, inner) ? '' : inner;
+    else inner = INNER_FENCE.exec(line.text)?.[1] ?? '';
+    blank = empty;
+    at = line.next;
+  }
+  return { at: from, text: text.slice(from, at) };
+}
+
+function closes(line: string, mark: string): boolean {
+  const trimmed = line.trim();
+  return trimmed.length >= mark.length && trimmed.startsWith(mark) && trimmed === mark.charAt(0).repeat(trimmed.length);
+}
+
+function unindented(code: string, by: number): string {
+  return by === 0 ? code : code.replace(new RegExp(`^ {1,${by}}`, 'gm'), '');
+}
+
+function isBlank(line: string): boolean {
+  return line.trim() === '';
+}
+
+function lineAt(text: string, at: number): { readonly text: string; readonly next: number } {
+  const end = text.indexOf('\n', at);
+  return end < 0 ? { text: text.slice(at), next: text.length } : { text: text.slice(at, end), next: end + 1 };
+}

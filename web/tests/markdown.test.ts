@@ -1,0 +1,332 @@
+/** What a model writes, made harmless and quick. */
+
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { Document } from '../src/markdown/document.ts';
+import { mended } from '../src/markdown/mend.ts';
+import type { Block, Inline } from '../src/markdown/nodes.ts';
+import { read } from '../src/markdown/read.ts';
+import { split } from '../src/markdown/split.ts';
+import { decoded, filePath, opens } from '../src/markdown/text.ts';
+
+const whole = (text: string): readonly Block[] => new Document().update(text, false).flatMap(({ blocks }) => blocks);
+const text = (value: string): Inline => ({ type: 'text', text: value });
+const paragraph = (...children: Inline[]): Block => ({ type: 'paragraph', children });
+
+/** All links and all words of a tree. */
+function seen(nodes: readonly unknown[]): { hrefs: string[]; words: string } {
+  const hrefs: string[] = [];
+  let words = '';
+  const walk = (value: unknown): void => {
+    if (Array.isArray(value)) for (const one of value) walk(one);
+    else if (value && typeof value === 'object') {
+      const node = value as Record<string, unknown>;
+      if (node.type === 'link') hrefs.push(String(node.href));
+      if (typeof node.text === 'string') words += node.text;
+      for (const child of Object.values(node)) walk(child);
+    }
+  };
+  walk(nodes);
+  return { hrefs, words };
+}
+
+describe('reading', () => {
+  test('headings, emphasis, code and breaks', () => {
+    expect(whole('## A *b* **c** ~~d~~ `e<f>`')).toEqual([
+      {
+        type: 'heading',
+        level: 2,
+        children: [
+          text('A '),
+          { type: 'em', children: [text('b')] },
+          text(' '),
+          { type: 'strong', children: [text('c')] },
+          text(' '),
+          { type: 'del', children: [text('d')] },
+          text(' '),
+          { type: 'code', text: 'e<f>' },
+        ],
+      },
+    ]);
+    expect(whole('a  \nb')).toEqual([paragraph(text('a'), { type: 'break' }, text('b'))]);
+  });
+
+  test('lists in lists, tasks and numbers', () => {
+    const line = (value: string): Block => ({ type: 'line', children: [text(value)] });
+    expect(whole('3. x\n4. y\n   - [x] done\n   - [ ] open')).toEqual([
+      {
+        type: 'list',
+        start: 3,
+        items: [
+          { children: [line('x')] },
+          {
+            children: [
+              line('y'),
+              {
+                type: 'list',
+                start: undefined,
+                items: [
+                  { checked: true, children: [line('done')] },
+                  { checked: false, children: [line('open')] },
+                ],
+              },
+            ],
+          },
+        ],
+      },
+    ]);
+  });
+
+  test('tables keep their sides', () => {
+    expect(whole('| a | b |\n|:--|--:|\n| 1 | **2** |')).toEqual([
+      {
+        type: 'table',
+        align: ['left', 'right'],
+        header: [[text('a')], [text('b')]],
+        rows: [[[text('1')], [{ type: 'strong', children: [text('2')] }]]],
+      },
+    ]);
+  });
+
+  test('a fence without an end is open, one with an end is not', () => {
+    expect(whole('```rust\nfn a() {}\n\n')).toEqual([
+      { type: 'code', text: 'fn a() {}\n', language: 'rust', open: true },
+    ]);
+    expect(whole('~~~\n```\n~~~')).toEqual([{ type: 'code', text: '```', language: '', open: false }]);
+    expect(whole('  ```\n  a\n    b\n  ```')).toEqual([{ type: 'code', text: 'a\n  b', language: '', open: false }]);
+  });
+
+  test('markup is shown as it was written', () => {
+    expect(whole('<script>alert(1)</script>')).toEqual([{ type: 'plain', text: '<script>alert(1)</script>' }]);
+    expect(seen(whole('a <img src=x onerror=alert(1)> b')).words).toBe('a <img src=x onerror=alert(1)> b');
+  });
+
+  test('addresses that open, files that are shown, and everything else as words', () => {
+    expect(seen(whole('[a](https://b.c/d "t") <https://e.f> https://g.h m@i.j')).hrefs).toEqual([
+      'https://b.c/d',
+      'https://e.f/',
+      'https://g.h/',
+      'mailto:m@i.j',
+    ]);
+    const refused = [
+      'javascript:alert(1)',
+      'JaVaScRiPt:1',
+      'data:text/html,x',
+      'vbscript:x',
+      '//evil.example',
+      '#x',
+      'blob:x',
+    ];
+    for (const href of refused) expect(whole(`[label](${href})`)).toEqual([paragraph(text('label'))]);
+    expect(whole('[main.rs](src/main.rs#L1)')).toEqual([paragraph({ type: 'code', text: 'src/main.rs#L1' })]);
+    expect(whole('[here](file:///a%20b)')).toEqual([
+      paragraph(text('here'), text(' '), { type: 'code', text: '/a b' }),
+    ]);
+    expect(whole('![shot](https://a.b/c.png)')).toEqual([
+      paragraph({ type: 'link', href: 'https://a.b/c.png', children: [text('shot')] }),
+    ]);
+  });
+
+  test('a definition at the end is found from the beginning', () => {
+    const found = seen(whole('See [one][a] and\n\n```\n[x]: y\n```\n\n[two].\n\n[a]: https://a.b\n[two]: https://c.d'));
+    expect(found.hrefs).toEqual(['https://a.b/', 'https://c.d/']);
+  });
+
+  test('entities become characters, but for those that nobody knows', () => {
+    expect(decoded('&amp;lt; &#65;&#x1F40E; &nope; &#0; &#xD800;')).toBe('&lt; A🐎 &nope; \ufffd \ufffd');
+    expect(opens('java\nscript:alert(1)')).toBeUndefined();
+    expect(filePath('mailto:a')).toBeUndefined();
+    expect(filePath('%E0%A4%A')).toBe('%E0%A4%A');
+  });
+});
+
+describe('growing', () => {
+  test('what is closed is not read again', () => {
+    const document = new Document();
+    const before = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y', true);
+    const after = document.update('one\n\n```js\nlet a;\n```\n\n- x\n\n- y\n\nlast', true);
+    expect(before).toHaveLength(3);
+    expect(after).toHaveLength(4);
+    expect(after[0]).toBe(before[0]);
+    expect(after[1]).toBe(before[1]);
+    expect(after.map(({ key }) => key)).toEqual([0, 1, 2, 3]);
+  });
+
+  test('another text begins anew', () => {
+    const document = new Document();
+    document.update('one\n\ntwo', true);
+    expect(document.update('three', false)).toEqual([{ key: 0, blocks: [paragraph(text('three'))] }]);
+    expect(document.update('', false)).toEqual([]);
+  });
+
+  test('letter by letter it ends where it would have begun', () => {
+    const samples = [
+      '# T\n\npara *a* `b`\nmore\n\n1. x\n\n2. y\n\n   ```sh\n   ls\n\n   pwd\n   ```\n\n3. z\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nend',
+      'a\n---\nb\n\n> q\n>\n> r\n\n```\ncode\n\n\nmore\n```\nafter\n***\n- [ ] t',
+      '- a\n  - b\n\n    c\n\n-  d\n\n      code\n\nx [l][r]\n\n[r]: https://a.b',
+    ];
+    for (const sample of samples) {
+      const document = new Document();
+      for (let end = 1; end <= sample.length; end += 1) document.update(sample.slice(0, end), true);
+      expect(document.update(sample, false).flatMap(({ blocks }) => blocks)).toEqual(whole(sample));
+    }
+  });
+
+  test('any text in any steps reads as it does at once', () => {
+    const line = fc.constantFrom(
+      'a',
+      '',
+      ' b',
+      '- c',
+      '  d',
+      '1. e',
+      '```',
+      '~~~',
+      '    f',
+      '> g',
+      '# h',
+      '|i|j|',
+      '|-|-|',
+      '---',
+    );
+    fc.assert(
+      fc.property(fc.array(line, { maxLength: 14 }), fc.array(fc.nat(60), { maxLength: 6 }), (lines, cuts) => {
+        const source = lines.join('\n');
+        const document = new Document();
+        for (const cut of [...cuts].sort((a, b) => a - b)) document.update(source.slice(0, cut), true);
+        const words = seen(document.update(source, false)).words.replace(/\s/g, '');
+        expect(words).toBe(seen(whole(source)).words.replace(/\s/g, ''));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('unfinished tables, headings and words look as they will', () => {
+    expect(mended('| a | b |')).toBe('| a | b |\n|---|---|');
+    expect(mended('| a | b |\n|--')).toBe('| a | b |\n|---|---|');
+    expect(mended('| a | b |\n|---|---|\n| 1')).toBe('| a | b |\n|---|---|\n| 1');
+    expect(mended('title\n--')).toBe('title');
+    expect(mended('some **bold wor')).toBe('some **bold wor**');
+    expect(mended('some `cod')).toBe('some `cod`');
+    expect(mended('- **a** and **b')).toBe('- **a** and **b**');
+    expect(mended('2 ** 3 is eight')).toBe('2 ** 3 is eight');
+  });
+});
+
+describe('hostile texts', () => {
+  // A busy machine may take its time; what grows faster than its text takes minutes.
+  const budget = 6_000;
+
+  function reads(source: string): number {
+    const before = performance.now();
+    const { hrefs } = seen(whole(source));
+    for (const href of hrefs) expect(href).toMatch(/^(https?|mailto):/);
+    return performance.now() - before;
+  }
+
+  test('a megabyte of anything is read in a moment', () => {
+    const seeds = [
+      '[',
+      '*',
+      '_',
+      '`',
+      '<',
+      '(',
+      '![',
+      '**a ',
+      '~',
+      '\\',
+      '[a](',
+      '<a ',
+      '&',
+      '> ',
+      '- ',
+      '|',
+      'a*',
+      '*a_',
+    ];
+    const more = [
+      'http://a',
+      'a@',
+      '[[a]:',
+      '_a ',
+      '"',
+      '```\n',
+      '- a\n',
+      '1. a\n\n',
+      '> a\n',
+      '|a|b|\n',
+      '[a]: b\n',
+      '&#',
+      ' ',
+      '\n',
+      'word ',
+    ];
+    const lines = ['*a_'.repeat(100), '[a]('.repeat(80), '<a '.repeat(100), '> '.repeat(16), 'a@'.repeat(150)].map(
+      (one) => `${one}\n\n`,
+    );
+    const slow = [...seeds, ...more, ...lines]
+      .map((seed) => [seed.slice(0, 12), Math.round(reads(seed.repeat(1_000_000 / seed.length)))] as const)
+      .filter(([, took]) => took > budget);
+    expect(slow).toEqual([]);
+  });
+
+  test('whatever the letters, nothing is thrown and no link leads elsewhere', () => {
+    const part = fc.constantFrom(
+      '[',
+      ']',
+      '(',
+      ')',
+      '*',
+      '_',
+      '`',
+      '<',
+      '>',
+      '!',
+      '#',
+      '-',
+      '|',
+      '\n',
+      ' ',
+      '\t',
+      'a',
+      '1.',
+      '&',
+      ':',
+      '\\',
+      '~',
+      'javascript:',
+      'https://a',
+      '\u0000',
+      '\ud800',
+      '🐎',
+    );
+    const source = fc.array(part, { maxLength: 400 }).map((parts) => parts.join(''));
+    fc.assert(
+      fc.property(fc.oneof(source, fc.string({ maxLength: 300 })), (value) => {
+        reads(value);
+        read({ at: 0, text: mended(value) });
+        expect(split(value).every(({ text: piece }) => piece.length > 0)).toBe(true);
+      }),
+      { numRuns: 1_500 },
+    );
+  });
+
+  test('pieces are the text, in its order, and nothing else', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.constantFrom('```', '\n', 'a', ' ', '- ', '~~~', '1.', '> ')).map((all) => all.join('')),
+        (value) => {
+          const pieces = split(value);
+          for (const { at, text: piece } of pieces) expect(value.slice(at, at + piece.length)).toBe(piece);
+          expect(
+            pieces
+              .map(({ text: piece }) => piece)
+              .join('')
+              .replace(/\s/g, ''),
+          ).toBe(value.replace(/\s/g, ''));
+        },
+      ),
+    );
+  });
+});

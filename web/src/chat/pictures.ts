@@ -1,0 +1,33 @@
+/** Pictures that the host keeps, as addresses of this page. */
+
+import { type Attachment, type Client, ROOT, type Uri } from '../ahp/index.ts';
+
+/** Those that every browser shows and that hold no scripts. */
+const PICTURES = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
+
+export function isPicture(contentType: string | undefined): boolean {
+  return contentType !== undefined && PICTURES.has(contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '');
+}
+
+/** Where the contents of an attachment are, if it is a picture that can be shown. */
+export function pictureOf(attachment: Attachment): { uri: Uri } | { data: string; contentType: string } | undefined {
+  if (!('contentType' in attachment) || !isPicture(attachment.contentType)) return undefined;
+  if (attachment.type === 'embeddedResource') return { data: attachment.data, contentType: attachment.contentType };
+  // Only what the host keeps: nothing is asked of another place.
+  return attachment.type === 'resource' && /^(ahp-content|file):/.test(attachment.uri)
+    ? { uri: attachment.uri }
+    : undefined;
+}
+
+/** Reads a picture. Whoever gets the address takes it back by `URL.revokeObjectURL`. */
+export async function addressOf(client: Client, picture: NonNullable<ReturnType<typeof pictureOf>>): Promise<string> {
+  if ('data' in picture) return URL.createObjectURL(blobOf(picture.data, picture.contentType));
+  const { uri } = picture;
+  const read = await client.request('resourceRead', { channel: ROOT, uri, encoding: 'base64' });
+  if (read.encoding !== 'base64' || !isPicture(read.contentType)) throw new Error('The host has no picture there.');
+  return URL.createObjectURL(blobOf(read.data, read.contentType ?? ''));
+}
+
+function blobOf(base64: string, type: string): Blob {
+  return new Blob([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))], { type });
+}

@@ -1,0 +1,95 @@
+/** The shortest way from one sequence to another, after Myers, with a bound on how hard it tries. */
+
+/** A stretch of both sequences: its elements are the same, or those before were replaced by those after. */
+export interface Stretch {
+  readonly kind: 'same' | 'changed';
+  readonly before: readonly [from: number, to: number];
+  readonly after: readonly [from: number, to: number];
+}
+
+/** Beyond so many differences a stretch is told as replaced: nobody reads further, and memory grows with the square. */
+const MOST = 1_500;
+
+/** Compares by identity; whoever has objects brings numbers or strings for them. */
+export function compare<T>(before: readonly T[], after: readonly T[], most = MOST): readonly Stretch[] {
+  let start = 0;
+  const shorter = Math.min(before.length, after.length);
+  while (start < shorter && before[start] === after[start]) start += 1;
+  let end = 0;
+  while (end < shorter - start && before[before.length - 1 - end] === after[after.length - 1 - end]) end += 1;
+
+  const path = search(before.slice(start, before.length - end), after.slice(start, after.length - end), most);
+  const pairs: [number, number][] = [];
+  for (let at = 0; at < start; at += 1) pairs.push([at, at]);
+  for (const [one, other] of path) pairs.push([one + start, other + start]);
+  for (let at = end; at > 0; at -= 1) pairs.push([before.length - at, after.length - at]);
+  return stretches(pairs, before.length, after.length);
+}
+
+/** Which elements stay, as pairs of places in ascending order. None if there are too many differences. */
+function search<T>(before: readonly T[], after: readonly T[], most: number): readonly (readonly [number, number])[] {
+  const [width, height] = [before.length, after.length];
+  if (width === 0 || height === 0) return [];
+  const bound = Math.min(most, width + height);
+  // How far one gets on each diagonal; diagonals begin at `-bound`, and one is spare on each side.
+  const reach = new Int32Array(2 * bound + 3);
+  const middle = bound + 1;
+  const trace: Int32Array[] = [];
+  for (let edits = 0; edits <= bound; edits += 1) {
+    // What the way back needs of the round before: its diagonals, and one beside them.
+    trace.push(reach.slice(middle - edits - 1, middle + edits + 2));
+    for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
+      let x = step(reach, middle, diagonal, edits);
+      while (x < width && x - diagonal < height && before[x] === after[x - diagonal]) x += 1;
+      reach[middle + diagonal] = x;
+      if (x >= width && x - diagonal >= height) return back(trace, width, height);
+    }
+  }
+  return [];
+}
+
+/** Whether a round comes to a diagonal from the one above it (something was added) or from the one below it. */
+function comesDown(reach: Int32Array, middle: number, diagonal: number, edits: number): boolean {
+  if (diagonal === -edits) return true;
+  return diagonal !== edits && (reach[middle + diagonal - 1] ?? 0) < (reach[middle + diagonal + 1] ?? 0);
+}
+
+/** Where a round begins on a diagonal. */
+function step(reach: Int32Array, middle: number, diagonal: number, edits: number): number {
+  const down = comesDown(reach, middle, diagonal, edits);
+  return down ? (reach[middle + diagonal + 1] ?? 0) : (reach[middle + diagonal - 1] ?? 0) + 1;
+}
+
+function back(trace: readonly Int32Array[], width: number, height: number): readonly [number, number][] {
+  const pairs: [number, number][] = [];
+  let [x, y] = [width, height];
+  for (let edits = trace.length - 1; edits >= 0; edits -= 1) {
+    const reach = trace[edits] ?? new Int32Array();
+    const diagonal = x - y;
+    const begin = edits === 0 ? 0 : step(reach, edits + 1, diagonal, edits);
+    while (x > begin) {
+      x -= 1;
+      y -= 1;
+      pairs.push([x, y]);
+    }
+    if (comesDown(reach, edits + 1, diagonal, edits)) y -= 1;
+    else x -= 1;
+  }
+  return pairs.reverse();
+}
+
+function stretches(pairs: readonly (readonly [number, number])[], width: number, height: number): Stretch[] {
+  const result: Stretch[] = [];
+  let [x, y] = [0, 0];
+  let at = 0;
+  while (at < pairs.length || x < width || y < height) {
+    const [nextX, nextY] = pairs[at] ?? [width, height];
+    if (nextX > x || nextY > y) result.push({ kind: 'changed', before: [x, nextX], after: [y, nextY] });
+    let length = 0;
+    while (pairs[at + length]?.[0] === nextX + length && pairs[at + length]?.[1] === nextY + length) length += 1;
+    if (length > 0) result.push({ kind: 'same', before: [nextX, nextX + length], after: [nextY, nextY + length] });
+    [x, y] = [nextX + length, nextY + length];
+    at += length;
+  }
+  return result;
+}

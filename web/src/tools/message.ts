@@ -1,0 +1,30 @@
+/** Sentences of a host. Those about calls quote commands and paths as code, and that is all that is made of them. */
+
+import type { StringOrMarkdown } from '../ahp/index.ts';
+
+export interface Span {
+  readonly text: string;
+  readonly isCode: boolean;
+}
+
+/** A sentence in spans of words and of code. */
+export function spans(message: StringOrMarkdown): readonly Span[] {
+  return sourceOf(message)
+    .split(/`([^`\n]+)`/)
+    .map((text, at) => ({ text, isCode: at % 2 === 1 }))
+    .filter(({ text }) => text !== '');
+}
+
+/** A sentence as people say it. */
+export function said(message: StringOrMarkdown | undefined): string {
+  return message === undefined
+    ? ''
+    : spans(message)
+        .map(({ text }) => text)
+        .join('');
+}
+
+/** A sentence as it was written. */
+export function sourceOf(message: StringOrMarkdown): string {
+  return typeof message === 'string' ? message : message.markdown;
+}

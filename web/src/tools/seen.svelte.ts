@@ -1,0 +1,35 @@
+/** What is kept about calls and requests while their cards come and go, as they do when somebody scrolls. */
+
+import type { Attachment } from 'svelte/attachments';
+import { SvelteMap, SvelteSet } from 'svelte/reactivity';
+import { listen } from './keys.ts';
+
+/** The cards that can be seen now, by their places. */
+export const onScreen = new SvelteSet<string>();
+
+/** What can be typed into a card. */
+export type Typed = 'denial' | 'input';
+
+/** What somebody has typed into a card and not sent yet, by `slot`. */
+export const unsent = new SvelteMap<string, string>();
+
+export function slot(place: string, typed: Typed): string {
+  return `${typed} ${place}`;
+}
+
+/** Marks a card as one that waits: it is known to be on the screen, and hears its keys. */
+export function waits(place: string, press: (key: string) => boolean): Attachment<HTMLElement> {
+  return (element) => {
+    const observer = new IntersectionObserver((entries) => {
+      if (entries.at(-1)?.isIntersecting) onScreen.add(place);
+      else onScreen.delete(place);
+    });
+    observer.observe(element);
+    const stop = listen({ element, press });
+    return () => {
+      observer.disconnect();
+      onScreen.delete(place);
+      stop();
+    };
+  };
+}

@@ -1,0 +1,184 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Diff, diff, fold, type Line, MOST_LINES } from '../src/tools/diff/file.ts';
+import { compare } from '../src/tools/diff/sequence.ts';
+import { marks } from '../src/tools/diff/words.ts';
+
+/** Applies a diff to nothing but itself: one side of it. */
+function side({ lines, openEnd }: Diff, which: 'before' | 'after', ended: boolean): string {
+  const gone = which === 'before' ? 'added' : 'removed';
+  const text = lines.filter(({ kind }) => kind !== gone).map((line) => line.text);
+  if (text.length === 0) return '';
+  return text.join('\n') + ((openEnd === undefined ? ended : openEnd !== which) ? '\n' : '');
+}
+
+/** Few different lines, so that many are equal. */
+const text = fc
+  .array(fc.constantFrom('', 'a', 'b', 'c', 'a b', 'a c', '\r', 'long line with words'), { maxLength: 30 })
+  .chain((lines) => fc.boolean().map((ended) => lines.join('\n') + (ended && lines.length > 0 ? '\n' : '')));
+
+function compared(before: string | undefined, after: string | undefined): Diff {
+  const result = diff(before, after);
+  if (!result) throw new Error('too long');
+  return result;
+}
+
+function shown(lines: readonly Line[]): string[] {
+  return lines.map(({ kind, text: words }) => `${{ same: ' ', added: '+', removed: '-' }[kind]}${words}`);
+}
+
+describe('a diff', () => {
+  test('applied to the text before gives the text after, and the other way round', () => {
+    fc.assert(
+      fc.property(text, text, (before, after) => {
+        const result = compared(before, after);
+        expect(side(result, 'before', before.endsWith('\n'))).toBe(before);
+        expect(side(result, 'after', after.endsWith('\n'))).toBe(after);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('counts and numbers its lines', () => {
+    fc.assert(
+      fc.property(text, text, (before, after) => {
+        const { lines, added, removed } = compared(before, after);
+        expect(added).toBe(lines.filter(({ kind }) => kind === 'added').length);
+        expect(removed).toBe(lines.filter(({ kind }) => kind === 'removed').length);
+        const numbers = (which: 'before' | 'after') => lines.flatMap((line) => line[which] ?? []);
+        expect(numbers('before')).toEqual(numbers('before').map((_, at) => at + 1));
+        expect(numbers('after')).toEqual(numbers('after').map((_, at) => at + 1));
+      }),
+    );
+  });
+
+  test('of a text with itself changes nothing', () => {
+    fc.assert(
+      fc.property(text, (same) => {
+        expect(compared(same, same)).toMatchObject({ added: 0, removed: 0 });
+      }),
+    );
+  });
+
+  test('is the shortest one', () => {
+    const sequence = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 12 });
+    fc.assert(
+      fc.property(sequence, sequence, (one, other) => {
+        const kept = compare(one, other).reduce(
+          (sum, { kind, before }) => sum + (kind === 'same' ? before[1] - before[0] : 0),
+          0,
+        );
+        expect(kept).toBe(longestCommon(one, other));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('that would take too long tells a stretch as replaced, and is still right', () => {
+    const sequence = fc.array(fc.integer({ min: 0, max: 5 }), { maxLength: 40 });
+    fc.assert(
+      fc.property(sequence, sequence, (one, other) => {
+        const made = compare(one, other, 3).flatMap(({ kind, before, after }) =>
+          kind === 'same' ? one.slice(...before) : other.slice(...after),
+        );
+        expect(made).toEqual(other);
+      }),
+    );
+  });
+
+  test('reads like one', () => {
+    const result = compared('one\ntwo\nthree\n', 'one\n2\nthree\nfour\n');
+    expect(shown(result.lines)).toEqual([' one', '-two', '+2', ' three', '+four']);
+  });
+
+  test('knows new and deleted files', () => {
+    expect(shown(compared(undefined, 'a\nb\n').lines)).toEqual(['+a', '+b']);
+    expect(shown(compared('a\nb', undefined).lines)).toEqual(['-a', '-b']);
+    expect(compared(undefined, undefined).lines).toEqual([]);
+  });
+
+  test('says when only the last line break has changed', () => {
+    const result = compared('a\nb', 'a\nb\n');
+    expect(result.openEnd).toBe('before');
+    expect(shown(result.lines)).toEqual([' a', '-b', '+b']);
+  });
+
+  test('refuses what is too long, and manages what is merely long', () => {
+    const long = (word: string) => Array.from({ length: 20_000 }, (_, at) => `${word} ${at}`).join('\n');
+    expect(diff('\n'.repeat(MOST_LINES), '\n')).toBeUndefined();
+    const began = performance.now();
+    expect(compared(long('before'), long('after'))).toMatchObject({ added: 20_000, removed: 20_000 });
+    expect(performance.now() - began).toBeLessThan(5_000);
+  });
+});
+
+describe('folding', () => {
+  const lines = (count: number): Line[] =>
+    Array.from({ length: count }, (_, at) => ({ kind: 'same', before: at + 1, after: at + 1, text: `${at}` }));
+  const change: Line = { kind: 'added', after: 1, text: 'new' };
+
+  test('keeps three lines around a change', () => {
+    const rows = fold([...lines(20), change, ...lines(20)]);
+    expect(rows.map((row) => (row.kind === 'fold' ? row.lines.length : row.kind))).toEqual([
+      17,
+      'same',
+      'same',
+      'same',
+      'added',
+      'same',
+      'same',
+      'same',
+      17,
+    ]);
+  });
+
+  test('hides nothing for good', () => {
+    fc.assert(
+      fc.property(text, text, (before, after) => {
+        const { lines: all } = compared(before, after);
+        expect(fold(all).flatMap((row) => (row.kind === 'fold' ? row.lines : [row]))).toEqual(all);
+      }),
+    );
+  });
+
+  test('does not fold what is as short as the fold itself', () => {
+    expect(fold([change, ...lines(8), change]).some(({ kind }) => kind === 'fold')).toBe(false);
+  });
+});
+
+describe('marks in a line', () => {
+  const changed = (before: string, after: string) =>
+    marks(before, after)?.map((pieces) => pieces.filter((piece) => piece.changed).map((piece) => piece.text));
+
+  test('name the words that differ', () => {
+    expect(changed('const a = one(b);', 'const a = two(b);')).toEqual([['one'], ['two']]);
+    expect(changed('call(a)', 'call(a, b)')).toEqual([[], [', b']]);
+  });
+
+  test('are left out where the lines have little in common', () => {
+    expect(changed('alpha beta gamma', 'something else entirely')).toBeUndefined();
+    expect(changed('', 'new')).toBeUndefined();
+  });
+
+  test('leave the lines as they are', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.string(), (before, after) => {
+        const both = marks(before, after);
+        if (!both) return;
+        expect(both.map((pieces) => pieces.map((piece) => piece.text).join(''))).toEqual([before, after]);
+      }),
+    );
+  });
+});
+
+/** The textbook's, slow and certain. */
+function longestCommon(one: readonly number[], other: readonly number[]): number {
+  const table = Array.from({ length: one.length + 1 }, () => new Array<number>(other.length + 1).fill(0));
+  const at = (x: number, y: number) => table[x]?.[y] ?? 0;
+  for (let x = 1; x <= one.length; x += 1)
+    for (let y = 1; y <= other.length; y += 1) {
+      const best = one[x - 1] === other[y - 1] ? at(x - 1, y - 1) + 1 : Math.max(at(x - 1, y), at(x, y - 1));
+      (table[x] as number[])[y] = best;
+    }
+  return at(one.length, other.length);
+}

@@ -1,0 +1,72 @@
+/** Answers on their way: what is typed here, what everybody has noted so far, and when the one becomes the other. */
+
+import { SvelteMap } from 'svelte/reactivity';
+import type { Answer, Chat, ChatInputRequest, Question } from '../../ahp/index.ts';
+import { answerOf, complaint, type Entry, entryOf } from '../answers.ts';
+
+/** How long somebody pauses before the others see what was typed, in milliseconds. */
+const PAUSE = 350;
+
+export class Drafts {
+  /** What was typed here and is not the host's yet, by question. It outlives the card. */
+  readonly #own = new SvelteMap<string, Entry>();
+  readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
+
+  /** What a question's fields show. */
+  entry(request: ChatInputRequest, question: Question): Entry {
+    return this.#own.get(question.id) ?? entryOf(question, request.answers?.[question.id]);
+  }
+
+  /** Notes what somebody has put in. Without a chat it stays here until it is sent. */
+  set(question: Question, entry: Entry, tell?: (answer: Answer | undefined) => Promise<boolean>, pause = 0): void {
+    this.#own.set(question.id, entry);
+    clearTimeout(this.#timers.get(question.id));
+    // What is not finished is nobody else's business.
+    if (!tell || complaint(question, entry) !== undefined) return;
+    const send = async () => {
+      this.#timers.delete(question.id);
+      const taken = await tell(answerOf(question, entry, 'draft'));
+      if (taken && this.#own.get(question.id) === entry) this.#own.delete(question.id);
+    };
+    if (pause === 0) void send();
+    else
+      this.#timers.set(
+        question.id,
+        setTimeout(() => void send(), pause),
+      );
+  }
+
+  /** Words that nobody else has. */
+  get words(): string {
+    return [...this.#own.values()]
+      .map(({ text }) => text.trim())
+      .filter((text) => text !== '')
+      .join('\n');
+  }
+
+  clear(): void {
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#timers.clear();
+    this.#own.clear();
+  }
+}
+
+/** By the id of the request. */
+const all = new Map<string, Drafts>();
+
+export function draftsOf(request: ChatInputRequest): Drafts {
+  const drafts = all.get(request.id) ?? new Drafts();
+  all.set(request.id, drafts);
+  return drafts;
+}
+
+/** How somebody's notes reach the others. A note that the host does not take is no disaster: it is sent with the rest. */
+export function teller(chat: Chat, request: ChatInputRequest, question: Question) {
+  return (answer: Answer | undefined): Promise<boolean> =>
+    chat.answer(request.id, question.id, answer).then(
+      () => true,
+      () => false,
+    );
+}
+
+export { PAUSE };

@@ -10,6 +10,7 @@ export const paths = {
   check: 'M3 8.5 6.5 12 13 4.5',
   close: 'M4 4l8 8M12 4l-8 8',
   clock: 'M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12M8 5v3l2 1.5',
+  command: 'M10.5 3l-5 10',
   copy: 'M6 6h7v7H6zM3 10V3h7',
   down: 'M4 6l4 4 4-4',
   drag: 'M6 4v.01M10 4v.01M6 8v.01M10 8v.01M6 12v.01M10 12v.01',

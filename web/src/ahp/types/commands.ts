@@ -55,8 +55,33 @@ type Encoding = 'base64' | 'utf-8';
 /** What would become of attachments, by `hostler/planAttachments`. */
 export interface AttachmentPlan {
   readonly ok: boolean;
+  /** What stands in the way of the message as a whole. */
   readonly reason?: string;
-  readonly files: readonly JsonObject[];
+  /** In the order in which they were asked about. */
+  readonly files: readonly FilePlan[];
+}
+
+export interface FilePlan {
+  readonly label: string;
+  /** `wouldSend`: another file stands in the way. */
+  readonly decision: 'send' | 'wouldSend' | 'refuse';
+  readonly code?: string;
+  /** Why it is refused, and what to do. */
+  readonly sentence?: string;
+  readonly warnings?: readonly { readonly kind: string; readonly sentence: string }[];
+  readonly contentType?: string;
+  readonly bytes?: number;
+  readonly width?: number;
+  readonly height?: number;
+  readonly pages?: number;
+}
+
+/** Something that can be put into a message, in place of the text between the two offsets (in UTF-16 units). */
+export interface CompletionItem {
+  readonly insertText: string;
+  readonly rangeStart?: number;
+  readonly rangeEnd?: number;
+  readonly attachment: Attachment;
 }
 
 /** A session in which something was found, by `hostler/search`. */
@@ -132,17 +157,7 @@ export interface Commands {
   ];
   disposeSession: [unknown, null];
   fetchTurns: [{ cursor?: string }, unknown];
-  completions: [
-    { kind: 'userMessage'; text: string; offset: number },
-    {
-      readonly items: readonly {
-        readonly insertText: string;
-        readonly rangeStart?: number;
-        readonly rangeEnd?: number;
-        readonly attachment: Attachment;
-      }[];
-    },
-  ];
+  completions: [{ kind: 'userMessage'; text: string; offset: number }, { readonly items: readonly CompletionItem[] }];
   resolveSessionConfig: [
     { provider?: string; workingDirectory?: Uri; config?: JsonObject },
     { readonly schema: ConfigSchema; readonly values: JsonObject },

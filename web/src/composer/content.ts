@@ -1,0 +1,57 @@
+/** What a message is made of while somebody writes it. */
+
+import type { Attachment, Message } from '../ahp/index.ts';
+
+export interface Content {
+  readonly text: string;
+  readonly attachments: readonly Attachment[];
+}
+
+export const EMPTY: Content = { text: '', attachments: [] };
+
+export function contentOf(message: Pick<Message, 'text' | 'attachments'> | undefined): Content {
+  return message ? { text: message.text, attachments: message.attachments ?? [] } : EMPTY;
+}
+
+export function isEmpty({ text, attachments }: Content): boolean {
+  return text.trim() === '' && attachments.length === 0;
+}
+
+/** A content as a message carries it. */
+export function wordsOf({ text, attachments }: Content): { text: string; attachments?: readonly Attachment[] } {
+  return attachments.length > 0 ? { text, attachments } : { text };
+}
+
+export function same(one: Content, other: Content): boolean {
+  return (
+    one.text === other.text &&
+    one.attachments.length === other.attachments.length &&
+    one.attachments.every((attachment, at) => {
+      const counterpart = other.attachments[at];
+      return counterpart !== undefined && sameThing(attachment, counterpart);
+    })
+  );
+}
+
+/** Whether two attachments bring the same thing. What the host notes beside them does not count. */
+export function sameThing(one: Attachment, other: Attachment): boolean {
+  return one === other || (one.label === other.label && source(one) === source(other));
+}
+
+/** Where its contents come from: the same for the same contents. */
+function source(attachment: Attachment): string {
+  switch (attachment.type) {
+    case 'embeddedResource':
+      return attachment.data;
+    case 'resource':
+      return attachment.uri;
+    case 'chat':
+    case 'annotations':
+      return attachment.resource;
+    case 'simple':
+      return attachment.modelRepresentation ?? '';
+    default:
+      // A newer host may know more of them.
+      return JSON.stringify(attachment);
+  }
+}

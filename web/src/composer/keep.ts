@@ -1,0 +1,74 @@
+/**
+ * What only this tab knows: words that the host has not been told of, and messages that it has not acknowledged. They survive a
+ * reload, also while the host is away.
+ */
+
+import type { Attachment, ChatState, Uri } from '../ahp/index.ts';
+import { type Content, contentOf, isEmpty, same } from './content.ts';
+
+export interface Kept {
+  /** What stands in the field and was not saved. */
+  readonly typed?: Content;
+  /** What was sent and not acknowledged. */
+  readonly sent?: readonly Content[];
+}
+
+type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+
+const PREFIX = 'hostler.unsaved.';
+
+export function keep(shelf: Shelf, chat: Uri, { typed, sent = [] }: Kept): void {
+  try {
+    if (!typed && sent.length === 0) shelf.removeItem(PREFIX + chat);
+    else shelf.setItem(PREFIX + chat, JSON.stringify({ ...(typed && { typed: light(typed) }), sent: sent.map(light) }));
+  } catch {
+    // A browser that keeps nothing for pages, or no more than it has: then only the host keeps it.
+  }
+}
+
+export function kept(shelf: Shelf, chat: Uri): Kept {
+  try {
+    const found: unknown = JSON.parse(shelf.getItem(PREFIX + chat) ?? '{}');
+    const { typed, sent } = (found ?? {}) as { typed?: unknown; sent?: unknown };
+    return {
+      ...(isContent(typed) && { typed }),
+      ...(Array.isArray(sent) && { sent: sent.filter(isContent) }),
+    };
+  } catch {
+    return {};
+  }
+}
+
+/** What belongs into the field after a reload: what was not saved, and what the host has never got. */
+export function restored({ typed, sent = [] }: Kept, state: ChatState): Content | undefined {
+  const lost = sent.filter((content) => !arrived(content, state));
+  const all = [...lost, ...(typed ? [typed] : [])].filter((content) => !isEmpty(content));
+  return all.length === 0 ? undefined : all.reduce(joined);
+}
+
+/** One text above another, with everything that is attached to them. */
+export function joined(above: Content, below: Content): Content {
+  const text = [above.text, below.text].filter((each) => each.trim() !== '').join('\n\n');
+  return { text, attachments: [...above.attachments, ...below.attachments] };
+}
+
+function arrived(content: Content, state: ChatState): boolean {
+  const waiting = [...(state.queuedMessages ?? []), ...(state.steeringMessage ? [state.steeringMessage] : [])];
+  const turns = [...state.turns.slice(-10), ...(state.activeTurn ? [state.activeTurn] : [])];
+  return [...turns, ...waiting].some(({ message }) => {
+    const said = contentOf(message);
+    // The host names the contents that it keeps; the words and their number tell enough.
+    return same(said, content) || (said.text === content.text && said.attachments.length >= content.attachments.length);
+  });
+}
+
+/** Contents are too large for the browser's shelf. */
+function light(content: Content): Content {
+  const stay = (attachment: Attachment) => attachment.type !== 'embeddedResource';
+  return { ...content, attachments: content.attachments.filter(stay) };
+}
+
+function isContent(value: unknown): value is Content {
+  const { text, attachments } = (value ?? {}) as Partial<Content>;
+  return typeof text === 'string' && Array.isArray(attachments);
+}

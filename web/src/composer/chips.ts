@@ -20,6 +20,10 @@ export interface Chip {
   readonly plan?: FilePlan;
   /** The host does not keep it with the draft: only this page has it. */
   readonly stays?: boolean;
+  /** What it was before the host kept it, in case that it does so no longer. */
+  readonly original?: Attachment;
+  /** A picture of it that the browser has. */
+  readonly preview?: string;
 }
 
 /** The most that the page reads of one file, and takes along in one message: a frame of the connection has its bounds, too. */
@@ -86,8 +90,15 @@ export function kept(
   return chips.map((chip) => {
     const at = told.findIndex(({ id }) => id === chip.id);
     const attachment = attachments[at];
-    return isEmbedded(chip) && attachment?.type === 'resource' ? { ...chip, attachment } : chip;
+    return isEmbedded(chip) && attachment?.type === 'resource'
+      ? { ...chip, attachment, ...(chip.attachment && { original: chip.attachment }) }
+      : chip;
   });
+}
+
+/** The host has let go of what it kept: the page's own contents go along once more. */
+export function revived(chips: readonly Chip[]): readonly Chip[] {
+  return chips.map((chip) => (chip.original ? { ...chip, attachment: chip.original, stays: true } : chip));
 }
 
 /** Without those whose words were taken out of the text. */

@@ -39,6 +39,13 @@ export function kept(shelf: Shelf, chat: Uri): Kept {
   }
 }
 
+/** The host has it: it need not be kept here. */
+export function release(shelf: Shelf, chat: Uri, content: Content): void {
+  const { typed, sent = [] } = kept(shelf, chat);
+  const still = typed && !same(typed, light(content)) ? { typed } : {};
+  keep(shelf, chat, { ...still, sent: sent.filter((each) => !same(each, light(content))) });
+}
+
 /** What belongs into the field after a reload: what was not saved, and what the host has never got. */
 export function restored({ typed, sent = [] }: Kept, state: ChatState): Content | undefined {
   const lost = sent.filter((content) => !arrived(content, state));

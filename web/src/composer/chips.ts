@@ -158,6 +158,8 @@ export function iconOf(chip: Chip): IconName {
 /** What is said about a chip beside its name. */
 export function aboutOf({ attachment, size, plan, problem }: Chip): string {
   if (!attachment && problem === undefined) return 'reading…';
+  if (attachment?.type === 'resource' && attachment.uri.startsWith('file:')) return 'in the workspace';
+  if (attachment?.type === 'chat') return 'another chat';
   const pages = plan?.pages === undefined ? [] : [many(plan.pages, 'page')];
   const extent = plan?.width && plan.height ? [`${plan.width} × ${plan.height}`] : [];
   return [...(size === undefined ? [] : [bytes(size)]), ...pages, ...extent].join(' · ');

@@ -19,6 +19,8 @@ export interface Choice {
   /** What is chosen now. */
   readonly value: Json;
   readonly label: string;
+  /** Whether nobody has chosen something else. */
+  readonly isDefault: boolean;
 }
 
 const ICONS: Readonly<Record<string, IconName>> = {
@@ -39,10 +41,13 @@ export function choicesOf(config: ConfigState | undefined, agent: AgentInfo | un
     if (!property?.sessionMutable || property.readOnly) return [];
     const options = key === 'model' ? modelsOf(property, agent) : optionsOf(property);
     if (options.length < 2) return [];
-    const value = config.values[key] ?? property.default ?? null;
+    const usual = property.default ?? null;
+    const value = config.values[key] ?? usual;
     const chosen = options.find((option) => option.value === value);
     const label = chosen?.label ?? String(value);
-    return [{ key, title: property.title, icon: ICONS[key] ?? 'settings', options, value, label }];
+    return [
+      { key, title: property.title, icon: ICONS[key] ?? 'settings', options, value, label, isDefault: value === usual },
+    ];
   });
 }
 

@@ -70,7 +70,12 @@ function hintOf({ chat, session, text, commandPrefix, asked, touch }: Facts, run
   if (isPaused(session.state) && waiting > 0 && text.trim() !== '') {
     return `Sent first; then the ${many(waiting, 'message')} in the queue.`;
   }
-  return '';
+  return text === '' || touch ? '' : 'Enter sends, Shift+Enter begins a new line.';
+}
+
+export function placeholderOf(running: boolean, touch: boolean): string {
+  if (running) return 'What comes next?';
+  return touch ? 'Message the agent' : 'Message the agent: @ names files, / commands';
 }
 
 /** Whether the queue waits for a person. */

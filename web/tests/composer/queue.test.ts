@@ -184,7 +184,8 @@ function facts(chat: Partial<ChatState>, view: Partial<View<ChatState>> = {}, mo
 }
 
 test('what Enter does depends on whether a turn runs, and the hint says it', () => {
-  expect(situationOf(facts({}))).toMatchObject({ running: false, way: 'send', hint: '' });
+  expect(situationOf(facts({}))).toMatchObject({ running: false, way: 'send', hint: expect.stringContaining('Enter') });
+  expect(situationOf(facts({}, {}, { touch: true })).hint).toBe('');
   const running = situationOf(facts({ activeTurn }));
   expect(running).toMatchObject({ running: true, way: 'queue' });
   expect(running.hint).toContain('after this turn');

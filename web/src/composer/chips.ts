@@ -130,6 +130,14 @@ export function troubleOf({ problem, plan }: Chip): Trouble | undefined {
   return { sentence: warnings.map(({ sentence }) => sentence).join('; '), blocks: false };
 }
 
+/** What the host would change in what is attached, in sentences. */
+export function warningsOf(chips: readonly Chip[]): readonly string[] {
+  return chips.flatMap((chip) => {
+    const trouble = troubleOf(chip);
+    return trouble && !trouble.blocks ? [`${chip.label}: ${ended(trouble.sentence)}`] : [];
+  });
+}
+
 /** What stands in the way of sending, as a sentence: the reason of the whole message first. */
 export function blockedBy(chips: readonly Chip[], reason: string | undefined): string | undefined {
   const refused = chips.filter((chip) => troubleOf(chip)?.blocks);

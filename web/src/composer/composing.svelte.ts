@@ -27,10 +27,8 @@ import * as drafts from './draft.ts';
 import { read } from './files.ts';
 import { History } from './history.ts';
 import * as shelf from './keep.ts';
+import { Planning } from './planning.svelte.ts';
 import type { Way } from './situation.ts';
-
-/** Milliseconds after the last change of what is attached until the host is asked about it. */
-const PLANS = 150;
 
 export class Composing {
   text = $state('');
@@ -42,9 +40,8 @@ export class Composing {
   /** An input method is at work: nobody else touches the field. */
   composing = false;
   readonly history = new History();
-  #reason: string | undefined = $state.raw();
   readonly #chat: Chat;
-  readonly #client: Client;
+  readonly #planning: Planning;
   readonly #tell: (reason: string) => void;
   #draft = drafts.BLANK;
   /** What was sent and not acknowledged. */
@@ -55,22 +52,21 @@ export class Composing {
   #saving: Promise<void> | undefined;
   /** How many messages have left the field: what belongs to an earlier one does not concern the next. */
   #messages = 0;
-  #plans = 0;
   #isLive = false;
   #closed = false;
-  #timers: { save?: number; settle?: number; plan?: number } = {};
+  #timers: { save?: number; settle?: number } = {};
 
   /** `tell` is for what comes back when nobody looks at this chat any more. */
   constructor(chat: Chat, client: Client, tell: (reason: string) => void) {
     this.#chat = chat;
-    this.#client = client;
+    this.#planning = new Planning(client, chat.uri);
     this.#tell = tell;
     this.#before = shelf.kept(sessionStorage, chat.uri);
   }
 
   /** What stands in the way of sending. */
   get blocked(): string | undefined {
-    return blockedBy(this.chips, this.#reason);
+    return blockedBy(this.chips, this.#planning.reason);
   }
 
   get isReading(): boolean {
@@ -158,6 +154,7 @@ export class Composing {
   close(): void {
     this.#save();
     this.#closed = true;
+    this.#planning.close();
     for (const timer of Object.values(this.#timers)) clearTimeout(timer);
     for (const { preview } of this.chips) if (preview) URL.revokeObjectURL(preview);
   }
@@ -285,29 +282,11 @@ export class Composing {
     }
   }
 
-  /** Asks what would become of what is attached, once it has settled. */
   #plan(): void {
-    clearTimeout(this.#timers.plan);
-    this.#plans += 1;
-    const asked = this.chips.filter(({ attachment }) => attachment);
-    if (asked.length === 0) this.#reason = undefined;
-    const onTheWay = asked.some((chip) => isEmbedded(chip) && !chip.stays);
-    if (this.#closed || asked.length === 0 || onTheWay) return;
-    const plan = this.#plans;
-    this.#timers.plan = window.setTimeout(() => void this.#planned(asked, plan), PLANS);
-  }
-
-  async #planned(asked: readonly Chip[], plan: number): Promise<void> {
-    const params = { channel: this.#chat.uri, attachments: attachmentsOf(asked) };
-    try {
-      const answer = await this.#client.request('hostler/planAttachments', params);
-      if (plan !== this.#plans) return;
-      const ids = asked.map(({ id }) => id);
-      this.chips = planned(this.chips, ids, answer);
-      this.#reason = answer.ok ? undefined : answer.reason;
-    } catch {
-      // Another host has no plans, or is away: then it says what it thinks when the message comes.
-    }
+    if (this.#closed) return;
+    this.#planning.ask(this.chips, (ids, plan) => {
+      this.chips = planned(this.chips, ids, plan);
+    });
   }
 
   /** Keeps here what the host does not have yet. */

@@ -11,7 +11,7 @@ const [, nails] = /NAILS = '([^']+)'/.exec(source);
 
 function logo(line, nail) {
   const style = `fill="none" stroke="${line}" stroke-linecap="round" stroke-linejoin="round"`;
-  const paths = `<path stroke-width="5.2" d="${shoe}"/><path stroke-width="3.4" d="${feet}"/>`;
+  const paths = `<path stroke-linecap="butt" stroke-width="5.4" d="${shoe}"/><path stroke-width="2.8" d="${feet}"/>`;
   return `<g ${style}>${paths}<path stroke="${nail}" stroke-width="1.8" d="${nails}"/></g>`;
 }
 

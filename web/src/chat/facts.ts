@@ -1,6 +1,6 @@
 /** What the host tells beside the protocol, under `_meta.hostler`. Nothing of it has to be there, or of the right kind. */
 
-import type { Json, JsonObject, Meta, ModelInfo, Usage } from '../ahp/index.ts';
+import type { ConfigState, Json, JsonObject, Meta, ModelInfo, Usage } from '../ahp/index.ts';
 
 function told(meta: Meta | undefined): JsonObject {
   return object(meta?.hostler);
@@ -112,4 +112,18 @@ const FAILURES: Readonly<Record<string, string>> = {
 export function failureOf(errorType: string): string {
   if (errorType.startsWith('attachment_')) return 'An attachment could not be used';
   return Object.hasOwn(FAILURES, errorType) ? (FAILURES[errorType] ?? '') : 'The turn failed';
+}
+
+/** What a person has chosen for a session, in the words of the choice. */
+export function configuredOf(
+  config: ConfigState | undefined,
+  keys: readonly string[] = ['permissionMode', 'model', 'effort', 'branch'],
+): readonly { title: string; value: string }[] {
+  return keys.flatMap((key) => {
+    const property = config?.schema.properties[key];
+    const value = config?.values[key] ?? undefined;
+    if (!property || value === undefined || value === '') return [];
+    const label = property.enumLabels?.[property.enum?.indexOf(value) ?? -1];
+    return { title: property.title, value: label ?? (typeof value === 'string' ? value : JSON.stringify(value)) };
+  });
 }

@@ -36,6 +36,7 @@ describe('reading', () => {
       {
         type: 'heading',
         level: 2,
+        rank: 2,
         children: [
           text('A '),
           { type: 'em', children: [text('b')] },
@@ -138,6 +139,16 @@ describe('reading', () => {
     expect(filePath('mailto:a')).toBeUndefined();
     expect(filePath('%E0%A4%A')).toBe('%E0%A4%A');
   });
+});
+
+test('headings are told without gaps, however they look', () => {
+  const document = new Document();
+  document.update('### a\n\n# b', true);
+  const blocks = document
+    .update('### a\n\n# b\n\n#### c\n##### d\n\n## e\n\n> # f', false)
+    .flatMap((section) => section.blocks);
+  const ranks = blocks.map((block) => (block.type === 'heading' ? block.rank : block.type));
+  expect(ranks).toEqual([2, 2, 3, 4, 3, 'quote']);
 });
 
 describe('growing', () => {

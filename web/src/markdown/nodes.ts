@@ -16,7 +16,8 @@ export interface Item {
 }
 
 export type Block =
-  | { readonly type: 'heading'; readonly level: number; readonly children: readonly Inline[] }
+  /** `level` is how it looks, `rank` what it is told as: never more than one below the heading before it. */
+  | { readonly type: 'heading'; readonly level: number; readonly rank?: number; readonly children: readonly Inline[] }
   | { readonly type: 'paragraph'; readonly children: readonly Inline[] }
   /** The words of a tight list's item: a paragraph without room around it. */
   | { readonly type: 'line'; readonly children: readonly Inline[] }

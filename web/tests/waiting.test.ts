@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { ChatInputRequest, ChatState, SessionInputRequest, ToolCall } from '../src/ahp/index.ts';
-import { changesOf, exitCodeOf, iconOf, reasonOf, stageOf } from '../src/tools/call.ts';
+import { changesOf, exitCodeOf, iconOf, isSpokenFor, nameOf, reasonOf, stageOf } from '../src/tools/call.ts';
 import { classify, embedded } from '../src/tools/contents.ts';
 import { editable } from '../src/tools/edit.ts';
 import { waitingIn } from '../src/tools/waiting.ts';
@@ -34,9 +34,9 @@ test('what waits is named with its place, wherever it is', () => {
   const state: ChatState = { resource: 'here', title: '', status: 24, modifiedAt: '', turns: [], activeTurn };
   const shown = waitingIn(entries, 'here', state).map(({ place, isHere, isDetached }) => [place, isHere, isDetached]);
   expect(shown).toEqual([
-    ['call-c', false, false],
-    ['request-r', true, false],
-    ['request-late', true, true],
+    ['call-c@there', false, false],
+    ['request-r@here', true, false],
+    ['request-late@here', true, true],
   ]);
 });
 
@@ -94,4 +94,21 @@ test('contents are text if they read as text, whatever they are called', () => {
   expect(classify(bytes('<svg/>'), 'image/svg+xml').kind).toBe('bytes');
   expect(embedded('aGk=', 'text/plain')).toEqual({ kind: 'text', text: 'hi' });
   expect(embedded('!', 'image/png')).toEqual({ kind: 'text', text: 'These contents (image/png) cannot be read.' });
+});
+
+test('a call that only asks is spoken for by its question', () => {
+  const call: ToolCall = { ...ready, toolName: 'ExitPlanMode', status: 'running', confirmed: 'not-needed' };
+  const part = (toolCall: ToolCall) => ({ kind: 'toolCall', toolCall }) as const;
+  const question = { kind: 'inputRequest', request: { id: 'r' } } as const;
+  expect(isSpokenFor(call, [part(call), question])).toBe(true);
+  expect(isSpokenFor(call, [question, part(call)])).toBe(false);
+  const failed: ToolCall = { ...done, toolName: 'ExitPlanMode', success: false };
+  expect(isSpokenFor(failed, [part(failed), question])).toBe(false);
+  expect(isSpokenFor(done, [part(done), question])).toBe(false);
+});
+
+test('a call that does not run is named without saying that it does', () => {
+  expect(nameOf({ ...pending, toolInput: '{"command":"ls `x`\\nls"}' })).toEqual({ markdown: "Bash `ls 'x'`" });
+  expect(nameOf({ ...ready, status: 'streaming', partialInput: '{"comm' })).toBe('Bash');
+  expect(nameOf({ ...pending, toolInput: { uri: 'ahp-content:/1' } })).toEqual({ markdown: 'Running `ls`' });
 });

@@ -1,7 +1,9 @@
 /** What a call is, in one glance. */
 
-import type { FileEdit, ToolCall, ToolResultContent } from '../ahp/index.ts';
+import type { FileEdit, ResponsePart, StringOrMarkdown, ToolCall, ToolResultContent, Uri } from '../ahp/index.ts';
 import type { IconName } from '../ui/icons.ts';
+import { subjectOf } from './input.ts';
+import { readJson } from './json.ts';
 
 const BY_KIND: Readonly<Record<string, IconName>> = {
   terminal: 'terminal',
@@ -33,11 +35,25 @@ export function iconOf(call: ToolCall): IconName {
   return (typeof kind === 'string' ? BY_KIND[kind] : undefined) ?? BY_TOOL[call.toolName] ?? 'tool';
 }
 
+/** As much of an input as is read for a word about it. */
+const BEGINNING = 2_000;
+
 /** Where a call is on its way. */
 export type Stage = 'writing' | 'waiting' | 'running' | 'done' | 'failed' | 'denied' | 'skipped' | 'unknown';
 
 /** These do nothing but ask: while they run, a person is waited for. */
 const ASKS = new Set(['AskUserQuestion', 'ExitPlanMode']);
+
+export function asks(call: ToolCall): boolean {
+  return ASKS.has(call.toolName);
+}
+
+/** Whether a call is shown well enough by the question that it asks, which stands behind it in the same turn. */
+export function isSpokenFor(call: ToolCall, parts: readonly ResponsePart[]): boolean {
+  if (!asks(call) || stageOf(call) === 'failed') return false;
+  const at = parts.findIndex((part) => part.kind === 'toolCall' && part.toolCall.toolCallId === call.toolCallId);
+  return at >= 0 && parts.slice(at + 1).some((part) => part.kind === 'inputRequest');
+}
 
 export function stageOf(call: ToolCall): Stage {
   switch (call.status) {
@@ -48,7 +64,7 @@ export function stageOf(call: ToolCall): Stage {
     case 'auth-required':
       return 'waiting';
     case 'running':
-      return ASKS.has(call.toolName) ? 'waiting' : 'running';
+      return asks(call) ? 'waiting' : 'running';
     case 'completed':
       return call.success ? 'done' : 'failed';
     case 'cancelled':
@@ -89,6 +105,15 @@ export function exitCodeOf(call: ToolCall): number | undefined {
   return undefined;
 }
 
+/** What is to be done, without saying that it is being done: for calls that do not run, or not yet. */
+export function nameOf(call: ToolCall): StringOrMarkdown {
+  const input = call.status === 'streaming' ? call.partialInput : call.toolInput;
+  const subject = typeof input === 'string' ? subjectOf(readJson(input.slice(0, BEGINNING)).value) : undefined;
+  if (subject === undefined)
+    return call.status === 'streaming' ? call.displayName : (call.invocationMessage ?? call.displayName);
+  return { markdown: `${call.displayName} \`${subject.replaceAll('`', "'")}\`` };
+}
+
 /** Why a call was not carried out, in somebody's words. */
 export function reasonOf(call: ToolCall): string | undefined {
   if (call.status !== 'cancelled') return undefined;
@@ -107,6 +132,6 @@ export function permissionOf(call: ToolCall): string | undefined {
 }
 
 /** The name of an element that shows a call or a request, for whoever wants to lead there. */
-export function placeOf(kind: 'call' | 'request', id: string): string {
-  return `${kind}-${id}`;
+export function placeOf(chat: Uri, kind: 'call' | 'request', id: string): string {
+  return `${kind}-${id}@${chat}`;
 }

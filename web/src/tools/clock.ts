@@ -4,19 +4,19 @@ const began = new Map<string, number>();
 const lasted = new Map<string, number>();
 
 /** A call is at work. How long, so far. */
-export function atWork(toolCallId: string, now: number): number {
-  const then = began.get(toolCallId) ?? now;
-  began.set(toolCallId, then);
+export function atWork(place: string, now: number): number {
+  const then = began.get(place) ?? now;
+  began.set(place, then);
   return now - then;
 }
 
 /** A call has just ended. */
-export function ended(toolCallId: string, now: number): void {
-  const then = began.get(toolCallId);
-  if (then !== undefined && !lasted.has(toolCallId)) lasted.set(toolCallId, now - then);
+export function ended(place: string, now: number): void {
+  const then = began.get(place);
+  if (then !== undefined && !lasted.has(place)) lasted.set(place, now - then);
 }
 
 /** How long a call took, if somebody has seen it. */
-export function durationOf(toolCallId: string): number | undefined {
-  return lasted.get(toolCallId);
+export function durationOf(place: string): number | undefined {
+  return lasted.get(place);
 }

@@ -7,6 +7,9 @@ import { listen } from './keys.ts';
 /** The cards that can be seen now, by their places. */
 export const onScreen = new SvelteSet<string>();
 
+/** Calls that somebody has opened or closed, by their places. */
+export const unfolded = new SvelteMap<string, boolean>();
+
 /** What can be typed into a card. */
 export type Typed = 'denial' | 'input';
 

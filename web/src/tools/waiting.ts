@@ -3,7 +3,7 @@
 import type { ChatState, SessionInputRequest, StringOrMarkdown, Uri } from '../ahp/index.ts';
 import type { IconName } from '../ui/icons.ts';
 import { isPlan } from './answers.ts';
-import { iconOf, placeOf } from './call.ts';
+import { iconOf, nameOf, placeOf } from './call.ts';
 
 export interface Waiting {
   readonly id: string;
@@ -34,13 +34,13 @@ export function waitingIn(entries: readonly SessionInputRequest[], chat: Uri, st
         const isDetached = isHere && state !== undefined && !cards.has(request.id);
         const question = request.questions?.[0]?.message ?? request.message ?? 'A question';
         const sentence = isPlan(request) ? 'A plan is to be decided about' : question;
-        return [{ ...base, place: placeOf('request', request.id), icon, sentence, isDetached }];
+        return [{ ...base, place: placeOf(entry.chat, 'request', request.id), icon, sentence, isDetached }];
       }
       case 'toolConfirmation':
       case 'toolAuthentication': {
         const { toolCall } = entry;
-        const sentence = toolCall.invocationMessage ?? toolCall.displayName;
-        const place = placeOf('call', toolCall.toolCallId);
+        const sentence = nameOf(toolCall);
+        const place = placeOf(entry.chat, 'call', toolCall.toolCallId);
         return [{ ...base, place, icon: iconOf(toolCall), sentence, isDetached: false }];
       }
       default:

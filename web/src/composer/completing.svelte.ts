@@ -13,7 +13,7 @@ export class Completing {
   readonly #client: Client;
   readonly #chat: Uri;
   #asked = 0;
-  #timer: number | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   /** Where the word begins for which somebody did not want any. */
   #unwanted: number | undefined;
 
@@ -37,7 +37,7 @@ export class Completing {
       return;
     }
     const asked = this.#asked;
-    this.#timer = window.setTimeout(() => void this.#ask(text, cursor, asked), SETTLES);
+    this.#timer = setTimeout(() => void this.#ask(text, cursor, asked), SETTLES);
   }
 
   move(by: number): void {

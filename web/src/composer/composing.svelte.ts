@@ -1,34 +1,20 @@
 /** The message that somebody writes in a chat: its words and files, from the first key until the host has taken it. */
 
-import {
-  type Attachment,
-  type Chat,
-  type Client,
-  type Envelope,
-  newId,
-  RejectedError,
-  type View,
-} from '../ahp/index.ts';
-import type { ChatState } from '../ahp/types/index.ts';
-import {
-  attachmentsOf,
-  blockedBy,
-  type Chip,
-  chipOf,
-  isEmbedded,
-  kept,
-  meant,
-  planned,
-  reconciled,
-  revived,
-} from './chips.ts';
-import { type Content, contentOf, EMPTY, isEmpty, same, wordsOf } from './content.ts';
-import * as drafts from './draft.ts';
+import { type Attachment, type Chat, type ChatState, type Client, newId, type View } from '../ahp/index.ts';
+import * as chips from './chips.ts';
+import { type Content, contentOf, EMPTY, isEmpty, joined, same, wordsOf } from './content.ts';
 import { read } from './files.ts';
 import { History } from './history.ts';
 import * as shelf from './keep.ts';
 import { Planning } from './planning.svelte.ts';
+import { Saving, type Sheet } from './saving.ts';
 import type { Way } from './situation.ts';
+import { withWaiting } from './steering.ts';
+
+type Chip = chips.Chip;
+
+/** What of a chat a message needs. */
+type Told = Pick<Chat, 'uri' | 'view' | 'draft' | 'takeBack' | Way>;
 
 export class Composing {
   text = $state('');
@@ -37,36 +23,33 @@ export class Composing {
   refusal: string | undefined = $state.raw();
   /** Waits for files that are on their way to the host. */
   isWaiting = $state(false);
-  /** An input method is at work: nobody else touches the field. */
-  composing = false;
+  /** An input method is at work. */
+  isLocked = false;
   readonly history = new History();
-  readonly #chat: Chat;
-  readonly #planning: Planning;
+  readonly #chat: Told;
+  readonly #shelf: shelf.Shelf;
   readonly #tell: (reason: string) => void;
-  #draft = drafts.BLANK;
+  readonly #planning: Planning;
+  readonly #saving: Saving;
   /** What was sent and not acknowledged. */
   #sent: readonly Content[] = [];
   /** What this tab had before it was loaded anew; until the chat is there. */
   #before: shelf.Kept | undefined;
-  #lastDraft: ChatState['draft'] | null = null;
-  #saving: Promise<void> | undefined;
-  /** How many messages have left the field: what belongs to an earlier one does not concern the next. */
-  #messages = 0;
-  #isLive = false;
   #closed = false;
-  #timers: { save?: number; settle?: number } = {};
 
   /** `tell` is for what comes back when nobody looks at this chat any more. */
-  constructor(chat: Chat, client: Client, tell: (reason: string) => void) {
+  constructor(chat: Told, client: Client, tell: (reason: string) => void, kept: shelf.Shelf = sessionStorage) {
     this.#chat = chat;
-    this.#planning = new Planning(client, chat.uri);
+    this.#shelf = kept;
     this.#tell = tell;
-    this.#before = shelf.kept(sessionStorage, chat.uri);
+    this.#planning = new Planning(client, chat.uri);
+    this.#saving = new Saving(chat, this.#sheet());
+    this.#before = shelf.kept(kept, chat.uri);
   }
 
   /** What stands in the way of sending. */
   get blocked(): string | undefined {
-    return blockedBy(this.chips, this.#planning.reason);
+    return chips.blockedBy(this.chips, this.#planning.reason);
   }
 
   get isReading(): boolean {
@@ -79,16 +62,17 @@ export class Composing {
 
   type(text: string): void {
     this.text = text;
-    this.chips = meant(this.chips, text);
     this.refusal = undefined;
-    this.#edited();
+    const meant = chips.meant(this.chips, text);
+    if (meant === this.chips) this.#edited();
+    else this.#attached(meant);
   }
 
-  /** Adds what somebody chose to the text; with words that stand for it, it goes when they go. */
+  /** Adds what somebody chose; with words that stand for it, it goes when they go. */
   attach(attachment: Attachment, mention?: string): void {
-    const [known] = reconciled(this.chips, [attachment], newId);
+    const [known] = chips.reconciled(this.chips, [attachment], newId);
     if (known && this.chips.includes(known)) return;
-    this.#attached([...this.chips, chipOf(attachment, newId(), mention)]);
+    this.#attached([...this.chips, chips.chipOf(attachment, newId(), mention)]);
   }
 
   async attachFiles(files: readonly File[]): Promise<void> {
@@ -96,208 +80,180 @@ export class Composing {
       const { chip, done } = read(file, this.chips, newId());
       this.chips = [...this.chips, chip];
       const ready = await done;
-      // It may have been removed meanwhile, or sent away with the session's tab.
+      // It may have been removed meanwhile.
       if (!this.#closed) this.#attached(this.chips.map((each) => (each.id === ready.id ? ready : each)));
     }
   }
 
   remove(id: string): void {
-    const gone = this.chips.find((chip) => chip.id === id);
-    if (gone?.preview) URL.revokeObjectURL(gone.preview);
+    forget(this.chips.filter((chip) => chip.id === id));
     this.#attached(this.chips.filter((chip) => chip.id !== id));
   }
 
   /** Puts words back into the field, above what stands there. */
   putBack(content: Content): void {
-    const { text } = shelf.joined({ ...content, attachments: [] }, { text: this.text, attachments: [] });
-    this.text = text;
-    const chips = content.attachments.map((attachment) => chipOf(attachment, newId()));
-    this.#attached([...chips, ...this.chips]);
+    const back = content.attachments.map((attachment) => chips.chipOf(attachment, newId()));
+    this.#putBack(content.text, back);
   }
 
   /** The chat as it is now. */
   heard({ state, status }: View<ChatState>): void {
-    this.#isLive = status === 'live';
-    if (!state || !this.#isLive) return;
-    if (this.#before) this.#restore(this.#before, state);
-    if (state.draft !== this.#lastDraft) {
-      this.#lastDraft = state.draft;
-      this.#show(drafts.heard(this.#draft, contentOf(state.draft), Date.now()));
-    }
-    this.#schedule();
+    const isLive = status === 'live' && state !== undefined;
+    if (isLive && this.#before) this.#restore(this.#before, state);
+    this.#saving.heard(state?.draft, isLive);
   }
 
   /** Sends what stands in the field, and empties it; what the host does not take is put back with the reason. */
   async deliver(way: Way): Promise<void> {
     if (this.isEmpty || this.isReading || this.isWaiting || this.blocked !== undefined) return;
-    if (this.#saving && this.chips.some((chip) => isEmbedded(chip) && !chip.stays)) {
-      // The files are on their way already; they need not go twice.
-      this.isWaiting = true;
-      await this.#saving;
-      this.isWaiting = false;
-    }
-    const { chips } = this;
-    const content = { text: this.text, attachments: attachmentsOf(chips) };
-    const wish = this.#chat[way](wordsOf(content));
-    if (this.#saving || !same(this.#draft.known, EMPTY)) void this.#chat.draft(undefined).catch(() => undefined);
-    this.#messages += 1;
-    this.#draft = drafts.sent(this.#draft);
+    if (this.chips.some((chip) => chips.isEmbedded(chip) && !chip.stays)) await this.#arrived();
+    if (this.isEmpty || this.blocked !== undefined) return;
+    const { hasDraft } = this.#saving;
+    const left = this.chips;
+    const content = { text: this.text, attachments: chips.attachmentsOf(left) };
+    this.#saving.emptied();
     this.#sent = [...this.#sent, content];
     this.text = '';
     this.chips = [];
     this.refusal = undefined;
     this.#keep();
-    await this.#acknowledged(wish, content, chips);
+    const all = way === 'steer' ? await withWaiting(this.#chat, content) : content;
+    const wish = this.#chat[way](wordsOf(all));
+    // The draft holds the files until the message does.
+    if (hasDraft) void this.#chat.draft(undefined).catch(() => undefined);
+    const failure = await wish.then(() => undefined, reasonOf);
+    this.#sent = this.#sent.filter((each) => each !== content);
+    shelf.release(this.#shelf, this.#chat.uri, content);
+    if (failure === undefined) forget(left);
+    else this.#cameBack(all, left, failure);
   }
 
-  /** Nobody looks any more. The host is told what was not told. */
+  /** Says at once what can be said: the page may be about to go. */
+  flush(): void {
+    this.#saving.flush();
+  }
+
+  /** Nobody looks any more. */
   close(): void {
-    this.#save();
+    this.#saving.close();
     this.#closed = true;
     this.#planning.close();
-    for (const timer of Object.values(this.#timers)) clearTimeout(timer);
-    for (const { preview } of this.chips) if (preview) URL.revokeObjectURL(preview);
+    forget(this.chips);
   }
 
-  /** The page is about to go: what can still be said is said. */
-  flush(): void {
-    this.#save();
+  /** The field, as its draft sees it. */
+  #sheet(): Sheet {
+    const composing = this;
+    return {
+      get shared() {
+        return composing.#shared;
+      },
+      get sharedChips() {
+        return composing.#sharedChips;
+      },
+      get isLocked() {
+        return composing.isLocked;
+      },
+      show: (content) => this.#show(content),
+      saved: (content, told, named) => {
+        this.chips = chips.kept(this.chips, told, named.attachments);
+        shelf.release(this.#shelf, this.#chat.uri, content);
+      },
+      refused: () => {
+        this.chips = this.chips.map((chip) => (chips.isEmbedded(chip) ? { ...chip, stays: true } : chip));
+      },
+      settled: () => this.#plan(),
+    };
   }
 
-  async #acknowledged(wish: Promise<Envelope>, content: Content, chips: readonly Chip[]): Promise<void> {
-    let failure: string | undefined;
-    try {
-      await wish;
-      for (const { preview } of chips) if (preview) URL.revokeObjectURL(preview);
-    } catch (error) {
-      failure = error instanceof Error ? error.message : String(error);
-    }
-    this.#sent = this.#sent.filter((each) => each !== content);
-    if (failure === undefined) this.#kept(content);
-    else this.#cameBack(content, chips, failure);
+  get #sharedChips(): readonly Chip[] {
+    return this.chips.filter(({ stays, attachment }) => !stays && attachment);
   }
 
-  #cameBack(content: Content, chips: readonly Chip[], reason: string): void {
+  get #shared(): Content {
+    return { text: this.text, attachments: chips.attachmentsOf(this.#sharedChips) };
+  }
+
+  /** Files that are on their way with the draft need not go twice. */
+  async #arrived(): Promise<void> {
+    this.#saving.flush();
+    this.isWaiting = true;
+    await this.#saving.pending;
+    this.isWaiting = false;
+  }
+
+  #putBack(text: string, back: readonly Chip[]): void {
+    this.text = joined({ text, attachments: [] }, { text: this.text, attachments: [] }).text;
+    this.#attached([...back, ...this.chips]);
+  }
+
+  #cameBack(content: Content, left: readonly Chip[], reason: string): void {
     if (this.#closed) {
-      const { typed = EMPTY, sent = [] } = shelf.kept(sessionStorage, this.#chat.uri);
-      shelf.keep(sessionStorage, this.#chat.uri, { typed: shelf.joined(content, typed), sent });
+      const { typed = EMPTY, sent = [] } = shelf.kept(this.#shelf, this.#chat.uri);
+      shelf.keep(this.#shelf, this.#chat.uri, { typed: joined(content, typed), sent });
       this.#tell(reason);
       return;
     }
-    const lost = reason.includes('attachment_artifact_missing');
-    this.text = shelf.joined({ ...content, attachments: [] }, { text: this.text, attachments: [] }).text;
-    this.#attached([...(lost ? revived(chips) : chips), ...this.chips]);
+    const known = reason.includes('attachment_artifact_missing') ? chips.revived(left) : left;
+    // What was told along with it had been attached before.
+    const others = content.attachments.slice(0, content.attachments.length - chips.attachmentsOf(left).length);
+    this.#putBack(content.text, [...others.map((other) => chips.chipOf(other, newId())), ...known]);
     this.refusal = reason;
   }
 
   #restore(before: shelf.Kept, state: ChatState): void {
     this.#before = undefined;
-    this.#lastDraft = state.draft;
-    const content = shelf.restored(before, state);
     const draft = contentOf(state.draft);
-    this.#draft = { ...this.#draft, known: draft };
-    if (!content) {
-      if (!isEmpty(this.#shared)) this.history.leave(draft.text);
-      this.#show(drafts.typed(this.#draft, isEmpty(this.#shared) ? draft : this.#shared, this.#draft.typedAt));
-      this.#keep();
-      return;
-    }
-    if (draft.text !== content.text) this.history.leave(draft.text);
-    this.putBack(content);
+    const content = shelf.restored(before, state);
+    if (content) this.putBack(content);
+    else if (isEmpty(this.#shared)) this.#show(draft);
+    if (draft.text !== this.text) this.history.leave(draft.text);
+    this.#saving.begin(state.draft);
+    this.#keep();
   }
 
-  /** What stands in the field, as far as the host keeps it. */
-  get #shared(): Content {
-    return { text: this.text, attachments: attachmentsOf(this.chips.filter(({ stays }) => !stays)) };
+  /** Shows what others wrote. */
+  #show(content: Content): void {
+    if (same(content, this.#shared)) return;
+    this.history.leave(this.text);
+    this.text = content.text;
+    // What only this page has cannot have been taken out elsewhere.
+    const own = this.chips.filter((chip) => !this.#sharedChips.includes(chip));
+    this.chips = [...chips.reconciled(this.#sharedChips, content.attachments, newId), ...own];
+    this.#plan();
   }
 
-  #attached(chips: readonly Chip[]): void {
-    this.chips = chips;
+  #attached(now: readonly Chip[]): void {
+    this.chips = now;
     this.#edited();
     this.#plan();
   }
 
   #edited(): void {
-    this.#draft = drafts.typed(this.#draft, this.#shared, Date.now());
+    this.#saving.edited();
     this.#keep();
-    clearTimeout(this.#timers.save);
-    delete this.#timers.save;
-    this.#schedule();
   }
 
-  /** Shows what others wrote, if that is what the draft says now. */
-  #show(draft: drafts.Draft): void {
-    const { shown } = draft;
-    this.#draft = this.composing ? { ...draft, shown: this.#draft.shown } : draft;
-    if (this.composing) return;
-    if (same(shown, this.#shared)) return;
-    this.history.leave(this.text);
-    this.text = shown.text;
-    this.chips = reconciled(this.chips, shown.attachments, newId);
-    this.#plan();
-  }
-
-  /** Tells the host, or takes what it has, when nobody types any more. */
-  #schedule(): void {
-    if (this.#closed) return;
-    if (this.#draft.unsaved) this.#timers.save ??= window.setTimeout(() => this.#save(), drafts.SETTLES);
-    else if (!same(this.#draft.shown, this.#draft.known)) {
-      this.#timers.settle ??= window.setTimeout(() => {
-        delete this.#timers.settle;
-        this.#show(drafts.settled(this.#draft, Date.now()));
-        this.#schedule();
-      }, drafts.QUIET);
-    }
-  }
-
-  #save(): void {
-    clearTimeout(this.#timers.save);
-    delete this.#timers.save;
-    if (this.#closed || this.#saving || !this.#isLive || !this.#draft.unsaved) return;
-    this.#saving = this.#saved().finally(() => {
-      this.#saving = undefined;
-      this.#schedule();
-      this.#plan();
-    });
-  }
-
-  async #saved(): Promise<void> {
-    const [told, content, before, message] = [this.chips, this.#shared, this.#draft.known, this.#messages];
-    const shared = told.filter(({ stays, attachment }) => !stays && attachment);
-    this.#draft = drafts.saved(this.#draft);
-    try {
-      const nothing = content.text === '' && content.attachments.length === 0;
-      const { action } = await this.#chat.draft(nothing ? undefined : wordsOf(content));
-      this.#kept(content);
-      if (action.type !== 'chat/draftChanged' || message !== this.#messages) return;
-      this.chips = kept(this.chips, shared, action.draft?.attachments ?? []);
-      this.#draft = drafts.renamed(this.#draft, this.#shared, contentOf(action.draft));
-    } catch (error) {
-      if (message !== this.#messages) return;
-      const refused = error instanceof RejectedError;
-      // A draft is refused for what it brings. The files stay here, and the plan says what is wrong with them.
-      if (refused) this.chips = this.chips.map((chip) => (isEmbedded(chip) ? { ...chip, stays: true } : chip));
-      const again = !refused || shared.some(isEmbedded);
-      this.#draft = drafts.unsaved({ ...this.#draft, shown: this.#shared }, again ? before : this.#shared);
-    }
+  /** Keeps here what the host does not have yet. */
+  #keep(): void {
+    const { typed: above = EMPTY, sent = [] } = this.#before ?? {};
+    const typed = joined(above, this.#saving.isUnsaved ? this.#shared : EMPTY);
+    shelf.keep(this.#shelf, this.#chat.uri, { ...(!isEmpty(typed) && { typed }), sent: [...sent, ...this.#sent] });
   }
 
   #plan(): void {
     if (this.#closed) return;
     this.#planning.ask(this.chips, (ids, plan) => {
-      this.chips = planned(this.chips, ids, plan);
+      this.chips = chips.planned(this.chips, ids, plan);
     });
   }
+}
 
-  /** Keeps here what the host does not have yet. */
-  #keep(): void {
-    if (this.#closed) return;
-    const { typed: above = EMPTY, sent = [] } = this.#before ?? {};
-    const typed = shelf.joined(above, this.#draft.unsaved || this.#saving ? this.#shared : EMPTY);
-    shelf.keep(sessionStorage, this.#chat.uri, { ...(!isEmpty(typed) && { typed }), sent: [...sent, ...this.#sent] });
-  }
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
 
-  #kept(content: Content): void {
-    shelf.release(sessionStorage, this.#chat.uri, content);
-  }
+/** Their pictures are not shown any more. */
+function forget(gone: readonly Chip[]): void {
+  for (const { preview } of gone) if (preview) URL.revokeObjectURL(preview);
 }

@@ -22,6 +22,12 @@ export function wordsOf({ text, attachments }: Content): { text: string; attachm
   return attachments.length > 0 ? { text, attachments } : { text };
 }
 
+/** One text above another, with everything that is attached to them. */
+export function joined(above: Content, below: Content): Content {
+  const text = [above.text, below.text].filter((each) => each.trim() !== '').join('\n\n');
+  return { text, attachments: [...above.attachments, ...below.attachments] };
+}
+
 export function same(one: Content, other: Content): boolean {
   return (
     one.text === other.text &&

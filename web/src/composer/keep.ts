@@ -4,7 +4,7 @@
  */
 
 import type { Attachment, ChatState, Uri } from '../ahp/index.ts';
-import { type Content, contentOf, isEmpty, same } from './content.ts';
+import { type Content, contentOf, isEmpty, joined, same } from './content.ts';
 
 export interface Kept {
   /** What stands in the field and was not saved. */
@@ -13,7 +13,7 @@ export interface Kept {
   readonly sent?: readonly Content[];
 }
 
-type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
+export type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
 const PREFIX = 'hostler.unsaved.';
 
@@ -51,12 +51,6 @@ export function restored({ typed, sent = [] }: Kept, state: ChatState): Content 
   const lost = sent.filter((content) => !arrived(content, state));
   const all = [...lost, ...(typed ? [typed] : [])].filter((content) => !isEmpty(content));
   return all.length === 0 ? undefined : all.reduce(joined);
-}
-
-/** One text above another, with everything that is attached to them. */
-export function joined(above: Content, below: Content): Content {
-  const text = [above.text, below.text].filter((each) => each.trim() !== '').join('\n\n');
-  return { text, attachments: [...above.attachments, ...below.attachments] };
 }
 
 function arrived(content: Content, state: ChatState): boolean {

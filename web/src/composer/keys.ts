@@ -1,5 +1,8 @@
 /** What a key means in the field. Pure; whoever asks carries it out and keeps the browser from doing something else. */
 
+/** What people call the key that changes what Enter does. */
+export const CONTROL = typeof navigator !== 'undefined' && /Mac|iP/.test(navigator.platform) ? '⌘' : 'Ctrl';
+
 export interface Key {
   readonly key: string;
   readonly shiftKey: boolean;

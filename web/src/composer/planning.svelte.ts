@@ -12,7 +12,7 @@ export class Planning {
   readonly #client: Client;
   readonly #chat: Uri;
   #asked = 0;
-  #timer: number | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
   /** What was asked about last. */
   #last: readonly Chip[] = [];
 
@@ -32,7 +32,7 @@ export class Planning {
     if (asked.length === 0 || asked.some((chip) => isEmbedded(chip) && !chip.stays)) return;
     this.#last = asked;
     const number = this.#asked;
-    this.#timer = window.setTimeout(async () => {
+    this.#timer = setTimeout(async () => {
       const plan = await this.#plan(asked);
       if (number !== this.#asked) return;
       if (!plan) {

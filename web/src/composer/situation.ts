@@ -2,6 +2,7 @@
 
 import type { ChatState, SessionState, View } from '../ahp/index.ts';
 import { many } from '../ui/words.ts';
+import { CONTROL } from './keys.ts';
 
 /** How a message leaves the field. */
 export type Way = 'send' | 'queue' | 'steer';
@@ -53,8 +54,8 @@ function closedBecause(chat: View<ChatState>, session: View<SessionState>): stri
 function hintOf({ chat, session, text, commandPrefix, asked, touch }: Facts, running: boolean, away: boolean): string {
   if (away) {
     return chat.pending > 0
-      ? 'The host is away: what you sent is told as soon as it is back.'
-      : 'The host is away: you can write on, and what you send is told as soon as it is back.';
+      ? 'The host is away: what you sent will be delivered when it is back.'
+      : 'The host is away: you can write on, and what you send will be delivered when it is back.';
   }
   if (running && asked) return 'Press Escape once more to stop the turn.';
   if (commandPrefix && text.startsWith(commandPrefix) && text.trim() !== commandPrefix) {
@@ -64,7 +65,7 @@ function hintOf({ chat, session, text, commandPrefix, asked, touch }: Facts, run
     if (text.trim() === '') return touch ? '' : 'The agent works. Escape twice stops it.';
     return touch
       ? 'Waits until this turn is over.'
-      : 'Enter: after this turn. Ctrl+Enter: into this turn, at its next step.';
+      : `Enter: after this turn. ${CONTROL}+Enter: into this turn, at its next step.`;
   }
   const waiting = chat.state?.queuedMessages?.length ?? 0;
   if (isPaused(session.state) && waiting > 0 && text.trim() !== '') {

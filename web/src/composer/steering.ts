@@ -1,0 +1,19 @@
+/** Telling the running turn something more, while something waits to be told already. */
+
+import type { Chat } from '../ahp/index.ts';
+import { type Content, contentOf, joined } from './content.ts';
+
+/**
+ * A second message for the running turn would take the place of the first. So the first one is taken back, and both are told
+ * together; if the agent was told already, only the second one is left to be told.
+ */
+export async function withWaiting(chat: Pick<Chat, 'view' | 'takeBack'>, content: Content): Promise<Content> {
+  const waiting = chat.view.value.state?.steeringMessage;
+  if (!waiting) return content;
+  try {
+    await chat.takeBack('steering', waiting.id);
+  } catch {
+    return content;
+  }
+  return joined(contentOf(waiting.message), content);
+}

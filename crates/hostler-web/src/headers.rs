@@ -11,7 +11,7 @@ const CONTENT: &str = "default-src 'none'; script-src 'self'; style-src 'self'; 
     trusted-types svelte-trusted-html";
 
 /// Pictures may be taken on a phone; nothing else of the device is used.
-const DEVICE: &str = "accelerometer=(), bluetooth=(), camera=(self), display-capture=(), geolocation=(), gyroscope=(), \
+const DEVICE: &str = "accelerometer=(), camera=(self), display-capture=(), geolocation=(), gyroscope=(), \
     hid=(), magnetometer=(), microphone=(), midi=(), payment=(), serial=(), usb=(), xr-spatial-tracking=()";
 
 const STRICT: [(HeaderName, &str); 6] = [

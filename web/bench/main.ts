@@ -97,7 +97,7 @@ async function opening(stage: Stage, client: Client, turns: number): Promise<Row
 
 /** Milliseconds until somebody who has opened an address in a new browser sees the last answer and has typed a letter. */
 async function interactive(stage: Stage, uri: Uri, turns: number): Promise<number> {
-  const context = await stage.context();
+  const context = await stage.signIn(await stage.context());
   const page = await context.newPage();
   const begun = performance.now();
   await page.goto(stage.origin + address(uri), { waitUntil: 'commit' });

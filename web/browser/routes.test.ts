@@ -2,7 +2,7 @@
 
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { address } from './support/address.ts';
+import { address, sessions } from './support/address.ts';
 import { axe } from './support/axe.ts';
 import type { Device, Stage } from './support/stage.ts';
 import { staged } from './support/staged.ts';
@@ -26,7 +26,7 @@ test(
     const { uri, session } = await client.answered('from the list');
     await session.rename('A session with a name');
     const page = await stage.open('/');
-    await page.getByRole('complementary', { name: 'Sessions' }).getByText('A session with a name').click();
+    await sessions(page).getByText('A session with a name').click();
     await page.getByText('You said: from the list').waitFor();
     expect(new URL(page.url()).pathname).toBe(address(uri));
     await page.goBack();
@@ -39,7 +39,7 @@ test(
   'an address that nobody knows leads home',
   staged(async (stage) => {
     const page = await stage.open('/nothing/of/this/kind');
-    await page.getByRole('complementary', { name: 'Sessions' }).waitFor();
+    await sessions(page).waitFor();
     await page
       .getByRole('link', { name: /new/i })
       .or(page.getByRole('button', { name: /new/i }))
@@ -63,7 +63,7 @@ interface View {
 }
 
 const VIEWS: Record<string, (stage: Stage) => Promise<View>> = {
-  home: async () => ({ path: '/', shows: (page) => page.getByRole('complementary', { name: 'Sessions' }) }),
+  home: async () => ({ path: '/', shows: (page) => sessions(page) }),
   new: async () => ({ path: '/new', shows: (page) => page.getByRole('heading', { name: /new session/i }) }),
   search: async () => ({ path: '/search?q=horses', shows: (page) => page.getByRole('heading', { name: /search/i }) }),
   session: async (stage) => {
@@ -86,7 +86,7 @@ for (const device of ['desktop', 'phone'] satisfies Device[]) {
         `${name} is accessible: ${device}, ${colorScheme}`,
         staged(async (stage) => {
           const { path, shows } = await prepare(stage);
-          const page = await stage.open(path, await stage.context(device, { colorScheme }));
+          const page = await stage.open(path, await stage.signIn(await stage.context(device, { colorScheme })));
           await shows(page).waitFor();
           expect(await axe(page)).toEqual([]);
         }),

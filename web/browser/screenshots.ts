@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import type { BrowserContextOptions, Locator, Page } from 'playwright-core';
-import { address } from './support/address.ts';
+import { address, sessions } from './support/address.ts';
 import { launch } from './support/chromium.ts';
 import { type Seed, seed } from './support/seed.ts';
 import { type Device, Stage } from './support/stage.ts';
@@ -22,7 +22,6 @@ const LOOKS: Record<string, [Device, BrowserContextOptions]> = {
 };
 
 function views({ finished, waiting, failed, working }: Seed): View[] {
-  const sessions = (page: Page) => page.getByRole('complementary', { name: 'Sessions' });
   return [
     { name: 'home', path: '/', shows: (page) => sessions(page).getByText('The lamp goes out too early') },
     { name: 'new', path: '/new', shows: (page) => page.getByRole('heading', { name: /new session/i }) },
@@ -41,7 +40,7 @@ export async function main(directory: string): Promise<void> {
     try {
       const all = views(await seed(stage, await stage.client()));
       for (const [look, [device, options]] of Object.entries(LOOKS)) {
-        const context = await stage.context(device, { ...options, reducedMotion: 'reduce' });
+        const context = await stage.signIn(await stage.context(device, { ...options, reducedMotion: 'reduce' }));
         for (const { name, path, shows } of all) {
           const page = await stage.open(path, context);
           await shows(page).first().waitFor();

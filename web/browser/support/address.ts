@@ -1,8 +1,15 @@
-/** Where a session is on the page. */
+/** Where things are on the page. */
 
+import type { Locator, Page } from 'playwright-core';
 import type { Uri } from '../../src/ahp/index.ts';
 import { format } from '../../src/app/route.ts';
 
+/** The address of a session. */
 export function address(session: Uri, chat?: Uri): string {
   return format({ view: 'session', session, ...(chat && { chat }) });
+}
+
+/** The list of sessions: beside the rest, or on a phone instead of it. */
+export function sessions(page: Page): Locator {
+  return page.locator('[role=main], [role=complementary]').and(page.getByLabel('Sessions', { exact: true }));
 }

@@ -3,7 +3,7 @@
 import type { BrowserContext, ConsoleMessage, Page, Request, Response } from 'playwright-core';
 
 /** What a browser says while the host is away. */
-export const NO_CONNECTION = [/WebSocket connection to '.*' failed/, /net::ERR_CONNECTION_REFUSED/];
+export const NO_CONNECTION = [/WebSocket connection to '.*' failed/, /net::ERR_CONNECTION_(REFUSED|RESET)/];
 
 export class Guard {
   readonly #problems: string[] = [];
@@ -29,6 +29,10 @@ export class Guard {
     context.on('request', (request) => this.#requested(request));
     context.on('response', (response) => this.#answered(response));
     context.on('page', (page) => this.#opened(page));
+  }
+
+  get problems(): readonly string[] {
+    return this.#problems;
   }
 
   /** Names a problem that belongs to what is tested. */

@@ -5,7 +5,6 @@ import { join } from 'node:path';
 import { type Browser, type BrowserContext, type BrowserContextOptions, devices, type Page } from 'playwright-core';
 import { BINARY, Hostler } from '../../tests/support/hostler.ts';
 import { Client } from './client.ts';
-import { Front } from './front.ts';
 import { Guard } from './guard.ts';
 
 /** Where pictures and logs of failed tests go. */
@@ -13,6 +12,9 @@ const OUT = process.env.BROWSER_OUT ?? join(import.meta.dirname, '../../../targe
 
 /** How long a page may take for one thing; a busy machine has many. */
 const PATIENCE = 30_000;
+
+/** The channel of what concerns the host itself. */
+const ROOT = 'ahp-root://';
 
 const { defaultBrowserType: _, ...PHONE } = devices['iPhone 14'] ?? {};
 
@@ -29,7 +31,6 @@ export class Stage {
   readonly #browser: Browser;
   readonly #contexts: BrowserContext[] = [];
   readonly #clients: Client[] = [];
-  #front: Front | undefined;
 
   private constructor(browser: Browser) {
     this.#browser = browser;
@@ -40,7 +41,6 @@ export class Stage {
     const stage = new Stage(browser);
     try {
       await stage.start();
-      stage.#front = await Front.start(stage.hostler.url);
       return stage;
     } catch (error) {
       await stage.end();
@@ -50,7 +50,7 @@ export class Stage {
 
   /** Where the page is. */
   get origin(): string {
-    return this.#front?.origin ?? this.hostler.origin;
+    return this.hostler.origin;
   }
 
   /** Starts the host, or starts it again on its port. */
@@ -66,7 +66,7 @@ export class Stage {
     return client;
   }
 
-  /** A browser of its own: it shares neither cookies nor storage with another one. */
+  /** A browser of its own, which nobody has signed in: it shares neither cookies nor storage with another one. */
   async context(device: Device = 'desktop', options: BrowserContextOptions = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({ ...DEVICES[device], locale: 'en-GB', ...options });
     context.setDefaultTimeout(PATIENCE);
@@ -75,9 +75,26 @@ export class Stage {
     return context;
   }
 
-  /** The page, in a browser that has just signed in, or in another tab of one that has. */
+  /** Signs a browser in, as the page itself does it. */
+  async signIn(context: BrowserContext): Promise<BrowserContext> {
+    const answer = await context.request.post(`${this.origin}/sign-in`, {
+      headers: { origin: this.origin },
+      data: { code: await this.code() },
+    });
+    if (!answer.ok()) throw new Error(`The host does not let anybody in: ${answer.status()} ${await answer.text()}`);
+    return context;
+  }
+
+  /** The code of a new one-time link. */
+  async code(): Promise<string> {
+    const client = this.#clients[0] ?? (await this.client());
+    const { code } = await client.host.client.request('hostler/createLink', { channel: ROOT });
+    return code;
+  }
+
+  /** The page, in a new browser that is signed in, or in another tab of one. */
   async open(path = '/', where: Device | BrowserContext = 'desktop'): Promise<Page> {
-    const context = typeof where === 'string' ? await this.context(where) : where;
+    const context = typeof where === 'string' ? await this.signIn(await this.context(where)) : where;
     const page = await context.newPage();
     await page.goto(this.origin + path);
     return page;
@@ -99,7 +116,6 @@ export class Stage {
   async end(): Promise<void> {
     for (const client of this.#clients) client.stop();
     await Promise.allSettled(this.#contexts.map((context) => context.close()));
-    await this.#front?.stop();
     await this.hostler.stop();
     this.hostler.remove();
   }

@@ -7,6 +7,7 @@ import { read } from './files.ts';
 import { History } from './history.ts';
 import * as shelf from './keep.ts';
 import { Planning } from './planning.svelte.ts';
+import { reasonOf } from './reason.ts';
 import { Saving, type Sheet } from './saving.ts';
 import type { Way } from './situation.ts';
 import { withWaiting } from './steering.ts';
@@ -198,7 +199,7 @@ export class Composing {
     // What was told along with it had been attached before.
     const others = content.attachments.slice(0, content.attachments.length - chips.attachmentsOf(left).length);
     this.#putBack(content.text, [...others.map((other) => chips.chipOf(other, newId())), ...known]);
-    this.refusal = reason;
+    this.refusal = `Not sent: ${reason}`;
   }
 
   #restore(before: shelf.Kept, state: ChatState): void {
@@ -247,10 +248,6 @@ export class Composing {
       this.chips = chips.planned(this.chips, ids, plan);
     });
   }
-}
-
-function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
 
 /** Their pictures are not shown any more. */

@@ -169,7 +169,7 @@ test('a refused message is in the field again, with the reason, above what was t
   fake.composing.type('next');
   await wish.refuse(rejected('the queue is full'));
   expect(fake.composing.text).toBe('hello\n\nnext');
-  expect(fake.composing.refusal).toBe('the queue is full');
+  expect(fake.composing.refusal).toBe('Not sent: the queue is full');
   fake.composing.type('hello');
   expect(fake.composing.refusal).toBeUndefined();
 });

@@ -28,6 +28,7 @@ mod reverse;
 mod rpc;
 mod search;
 mod server;
+mod tls;
 mod version;
 mod ws;
 
@@ -38,4 +39,5 @@ pub use memory::{MemoryConnection, connect_in_memory};
 pub use pass::Passes;
 pub use protocol::reference;
 pub use server::{Server, ServerConfig};
+pub use tls::{Tls, TlsError};
 pub use ws::SocketLimits;

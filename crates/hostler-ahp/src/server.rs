@@ -1,14 +1,19 @@
 //! The listener: HTTP until the upgrade, then a WebSocket, all in one task per connection.
+//!
+//! With TLS there are two: the one that was asked for, and one without TLS on loopback for programs on this machine, which would
+//! have to be told whom to believe otherwise.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use hostler_engine::Engine;
 use hostler_telemetry::LogTap;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -17,6 +22,7 @@ use crate::connection::{self, ConnectionLimits, Context};
 use crate::edge::{AccessPolicy, Line};
 use crate::exchange::{Admission, Pages, Reception, Upgraded};
 use crate::pass::Passes;
+use crate::tls::Tls;
 use crate::ws::{self, Encoding};
 
 /// How many connections over the limit are told so at a time; further ones are just closed.
@@ -29,6 +35,8 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 pub struct ServerConfig {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Whom that listener is by TLS; none means that it speaks without.
+    pub tls: Option<Tls>,
     /// Who is let in.
     pub access: AccessPolicy,
     /// Bounds of each connection and of all together.
@@ -44,6 +52,7 @@ pub struct ServerConfig {
 /// A listener that serves an engine to AHP clients.
 pub struct Server {
     address: SocketAddr,
+    local: SocketAddr,
     /// Ends the listener. Connections outlive it until `stop`.
     listening: CancellationToken,
     stop: CancellationToken,
@@ -59,6 +68,12 @@ impl Server {
     pub async fn start(engine: Engine, config: ServerConfig) -> io::Result<Self> {
         let listener = TcpListener::bind(config.listen).await?;
         let address = listener.local_addr()?;
+        let plain = match config.tls {
+            Some(_) => Some(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?),
+            None => None,
+        };
+        let local = plain.as_ref().map_or(Ok(address), TcpListener::local_addr)?;
+        let seats = config.limits.socket.connections.min(Semaphore::MAX_PERMITS);
         let (listening, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (sender, clients) = watch::channel(0);
         let shared = Arc::new(Shared {
@@ -76,13 +91,23 @@ impl Server {
             },
             listening: listening.clone(),
             clients: sender,
+            seats: Arc::new(Semaphore::new(seats)),
+            refusals: Arc::new(Semaphore::new(REFUSALS)),
         });
-        tasks.spawn(accept(listener, shared));
-        Ok(Self { address, listening, stop, tasks, clients })
+        if let Some(plain) = plain {
+            tasks.spawn(accept(plain, None, Arc::clone(&shared)));
+        }
+        tasks.spawn(accept(listener, config.tls.map(Arc::new), shared));
+        Ok(Self { address, local, listening, stop, tasks, clients })
     }
 
-    /// Where it listens.
+    /// Where programs on this machine connect, without TLS.
     pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Where it was told to listen, with TLS if it has a certificate.
+    pub fn public_addr(&self) -> SocketAddr {
         self.address
     }
 
@@ -113,11 +138,13 @@ struct Shared {
     context: Context,
     listening: CancellationToken,
     clients: watch::Sender<usize>,
+    /// For connections, on whichever listener.
+    seats: Arc<Semaphore>,
+    /// For those that are told that there is no seat.
+    refusals: Arc<Semaphore>,
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let seats = shared.context.limits.socket.connections.min(Semaphore::MAX_PERMITS);
-    let (seats, refusals) = (Arc::new(Semaphore::new(seats)), Arc::new(Semaphore::new(REFUSALS)));
+async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared>) {
     loop {
         let (stream, peer) = tokio::select! {
             () = shared.listening.cancelled() => return,
@@ -131,26 +158,57 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
                 }
             },
         };
-        let (place, admission) = match Arc::clone(&seats).try_acquire_owned() {
+        let (place, admission) = match Arc::clone(&shared.seats).try_acquire_owned() {
             Ok(seat) => (seat, Admission::Seated),
-            Err(_) => match Arc::clone(&refusals).try_acquire_owned() {
+            Err(_) => match Arc::clone(&shared.refusals).try_acquire_owned() {
                 Ok(place) => (place, Admission::Full),
                 Err(_) => continue,
             },
         };
-        let shared = Arc::clone(&shared);
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps its delay");
+        }
+        let (shared, tls) = (Arc::clone(&shared), tls.clone());
         shared.context.tasks.clone().spawn(async move {
-            serve(stream, Line { peer: peer.ip(), tls: false }, &shared, admission).await;
+            let line = Line { peer: peer.ip(), tls: tls.is_some() };
+            match tls {
+                None => serve(stream, line, &shared, admission).await,
+                Some(tls) => {
+                    if let Some(stream) = shake_hands(stream, &tls, &shared).await {
+                        serve(stream, line, &shared, admission).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
 }
 
-/// One connection from its first byte to its last.
-async fn serve(stream: TcpStream, line: Line, shared: &Shared, admission: Admission) {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection keeps its delay");
+/// Begins TLS. `None` if the client does not, or not in time.
+async fn shake_hands(stream: TcpStream, tls: &Tls, shared: &Shared) -> Option<TlsStream<TcpStream>> {
+    let handshake = tokio::time::timeout(shared.context.limits.socket.head, tls.acceptor().accept(stream));
+    let shaken = tokio::select! {
+        () = shared.listening.cancelled() => return None,
+        shaken = handshake => shaken,
+    };
+    match shaken {
+        Ok(Ok(stream)) => Some(stream),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a connection did not begin with TLS as it is spoken here");
+            None
+        }
+        Err(_) => {
+            tracing::debug!("a connection did not begin TLS in time");
+            None
+        }
     }
+}
+
+/// One connection from its first byte to its last.
+async fn serve<S>(stream: S, line: Line, shared: &Shared, admission: Admission)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
     let upgraded = tokio::select! {
         () = shared.listening.cancelled() => return,
         upgraded = shared.reception.receive(stream, line, admission) => upgraded,

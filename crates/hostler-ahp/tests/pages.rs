@@ -41,6 +41,7 @@ impl Host {
         let rig = rig().await;
         let config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
+            tls: None,
             access: AccessPolicy { token: Some("t0ken".into()), ..AccessPolicy::default() },
             limits: ConnectionLimits { socket, ..ConnectionLimits::default() },
             logs: None,

@@ -55,6 +55,7 @@ impl Host {
     async fn on(rig: Rig, token: Option<&str>, file: Option<&Path>) -> Self {
         let config = ServerConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
+            tls: None,
             access: AccessPolicy {
                 token: token.map(Into::into),
                 allowed_hosts: vec!["box.example".into()],

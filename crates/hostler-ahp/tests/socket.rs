@@ -20,6 +20,7 @@ async fn serve(engine: &Engine, token: Option<&str>) -> (Server, SocketAddr) {
     let listen = "127.0.0.1:0".parse().unwrap();
     let config = ServerConfig {
         listen,
+        tls: None,
         access,
         limits: ConnectionLimits::default(),
         logs: None,

@@ -43,6 +43,7 @@ impl Host {
         let listen = "127.0.0.1:0".parse().unwrap();
         let config = ServerConfig {
             listen,
+            tls: None,
             access: AccessPolicy::default(),
             limits,
             logs: None,

@@ -129,6 +129,7 @@ async fn launch(
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
         listen: options.listen,
+        tls: None,
         access: AccessPolicy {
             token: options.token,
             allowed_origins: options.allowed_origins,

@@ -79,6 +79,8 @@ enum Ending {
 struct Shared<T> {
     stream: T,
     outbox: Outbox,
+    /// Whether the stream may still hold what it was given: one with TLS does so when the socket is full.
+    unflushed: bool,
     ending: Option<Ending>,
     /// Since when the reader waits for bytes. None while it is busy: unread bytes may be waiting for it.
     quiet_since: Option<Instant>,
@@ -101,6 +103,7 @@ impl<T> Line<T> {
         Self(Arc::new(Mutex::new(Shared {
             stream,
             outbox: Outbox::default(),
+            unflushed: false,
             ending: None,
             quiet_since: None,
             pinged: None,
@@ -124,12 +127,23 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Shared<T> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(self.broken(io::ErrorKind::WriteZero.into()))),
                 Poll::Ready(Ok(written)) => {
                     self.outbox.advance(written);
+                    self.unflushed = true;
                     self.stalled_since = None;
                     // A ping waits behind what is being written, and so does its answer.
                     if self.pinged.is_some() {
                         self.pinged = Some(Instant::now());
                     }
                 }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(self.broken(error))),
+                Poll::Pending => {
+                    self.stalled_since.get_or_insert_with(Instant::now);
+                    return Poll::Pending;
+                }
+            }
+        }
+        if rest == 0 && self.unflushed {
+            match Pin::new(&mut self.stream).poll_flush(context) {
+                Poll::Ready(Ok(())) => (self.unflushed, self.stalled_since) = (false, None),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(self.broken(error))),
                 Poll::Pending => {
                     self.stalled_since.get_or_insert_with(Instant::now);
@@ -243,7 +257,8 @@ async fn keep<T: AsyncRead + AsyncWrite + Unpin>(line: &Line<T>, limits: &Socket
                 Ok(due) => due,
                 Err(loss) => return Poll::Ready(loss),
             };
-            if line.outbox.is_urgent()
+            // Whoever has more to say will push what is left in the stream, too; else it is done here.
+            if (line.outbox.is_urgent() || (line.unflushed && line.outbox.is_empty()))
                 && let Poll::Ready(Err(error)) = line.poll_write(context, 0)
             {
                 return Poll::Ready(Loss::Broken(error));

@@ -1,0 +1,120 @@
+//! TLS with a given certificate, which is read again when its files change: certificates are renewed while hosts run.
+
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{Error, ServerConfig};
+
+/// Whom a listener is.
+pub struct Tls {
+    cert: PathBuf,
+    key: PathBuf,
+    loaded: Mutex<Loaded>,
+}
+
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// The files as they were when they were last read, also if that was in vain.
+    stamps: Stamps,
+}
+
+type Stamps = [Option<(u64, u64, i64, i64)>; 2];
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{path} cannot be read: {error}.", path = .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// There is no certificate where one should be.
+    #[error("{} holds no certificate in PEM (-----BEGIN CERTIFICATE-----).", .0.display())]
+    NoCertificate(PathBuf),
+    /// There is no key where one should be.
+    #[error("{} holds no private key in PEM (-----BEGIN PRIVATE KEY-----) that can be used without a passphrase.", .0.display())]
+    NoKey(PathBuf),
+    /// Both are there, but not for each other.
+    #[error("the key in {key} does not belong to the first certificate in {cert}.", key = .key.display(), cert = .cert.display())]
+    Mismatch {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// Something else is wrong with them.
+    #[error("the certificate in {cert} cannot be used: {reason}.", cert = .cert.display())]
+    Unusable {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Tls {
+    /// Reads a certificate and its key.
+    ///
+    /// # Errors
+    /// If they cannot be used.
+    pub fn open(cert: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
+        let stamps = stamps(&cert, &key);
+        let loaded = Mutex::new(Loaded { config: load(&cert, &key)?, stamps });
+        Ok(Self { cert, key, loaded })
+    }
+
+    /// What the next connection is accepted with. New files that cannot be used leave the old ones in place.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = stamps(&self.cert, &self.key);
+        if stamps != loaded.stamps {
+            loaded.stamps = stamps;
+            match load(&self.cert, &self.key) {
+                Ok(config) => {
+                    loaded.config = config;
+                    tracing::info!("the certificate was read again");
+                }
+                Err(error) => tracing::warn!(%error, "the new certificate is not used; the old one stays"),
+            }
+        }
+        TlsAcceptor::from(Arc::clone(&loaded.config))
+    }
+}
+
+fn load(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let unusable = |reason: String| TlsError::Unusable { cert: cert.to_owned(), reason };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(cert)?).collect();
+    let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| TlsError::NoCertificate(cert.to_owned()))?;
+    let secret = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| TlsError::NoKey(key.to_owned()))?;
+    let versions = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.to_string()))?;
+    let mut config = versions.with_no_client_auth().with_single_cert(chain, secret).map_err(|error| match error {
+        Error::InconsistentKeys(_) => TlsError::Mismatch { cert: cert.to_owned(), key: key.to_owned() },
+        error => unusable(error.to_string()),
+    })?;
+    // WebSocket as it is spoken here begins with HTTP/1.1.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|error| TlsError::Unreadable { path: path.to_owned(), error })
+}
+
+/// What tells one content of a file from the next without reading it.
+fn stamps(cert: &Path, key: &Path) -> Stamps {
+    [cert, key].map(|path| {
+        let about = std::fs::metadata(path).ok()?;
+        Some((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
+    })
+}

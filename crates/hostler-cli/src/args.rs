@@ -25,6 +25,7 @@ Examples:
   hostler sessions list                 what was said, and where
   hostler rules test 'Bash(rm -rf x)'   may an agent do that, and why?
   hostler serve                         keep agents running for other clients
+  hostler link                          open the web page, here or on a phone
   hostler proxy                         the gateway alone, for SDKs, curl and a claude of your own
   hostler doctor                        what is missing, and how to fix it
 
@@ -64,6 +65,7 @@ pub(crate) enum Command {
     Rules(RulesCommand),
     #[command(subcommand)]
     Grants(GrantsCommand),
+    Link(LinkArgs),
     /// Lists and installs the agents that Hostler manages, and logs in to the upstreams that answer them.
     #[command(subcommand)]
     Agents(AgentsCommand),
@@ -89,6 +91,7 @@ Examples:
   hostler serve
   hostler serve --listen 127.0.0.1:0 --upstream scripted
   hostler serve --token-file ~/.hostler-token --claude js
+  hostler serve --listen 0.0.0.0:8137 --tls-cert box.pem --tls-key box.key
 
 Settings without a flag, as HOSTLER_… variable or key of the configuration file:
   handshake-timeout    seconds that an agent may take to become ready [default: 60]
@@ -126,6 +129,10 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
                        sync each [default: normal]
   allowed-origins      web pages that may connect beside the built-in ones
   allowed-hosts        Host headers that are accepted beside loopback
+  public-url           where browsers find the page, if not where the host listens, such as
+                       https://box.example; its name is accepted as a Host header, too
+  trusted-proxies      addresses of proxies that are believed when they say that a browser speaks
+                       TLS; those on this machine are
   allowed-betas        betas that upstreams which take only some are told
   credential-store     where `hostler agents login` keeps keys: auto, keyring or file
                        [default: auto]
@@ -143,6 +150,12 @@ pub(crate) struct ServeArgs {
     /// Let every program on this machine in; refused on any address but loopback
     #[arg(long)]
     no_token: bool,
+    /// Speak TLS with this certificate and those behind it, as PEM; read again when the file changes
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    tls_cert: Option<OsString>,
+    /// The certificate's key, as PEM
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    tls_key: Option<OsString>,
     #[command(flatten)]
     upstream: UpstreamArgs,
     /// Which Claude Code: a managed build (native, js), or the path of an executable or cli.js [default: the managed
@@ -532,6 +545,51 @@ pub(crate) enum GrantsCommand {
     },
 }
 
+/// Prints a link that opens the web page in one browser, and a QR code of it for a phone.
+///
+/// The link works once and for a few minutes; the browser stays signed in until it was away for 90 days or is signed out. Whoever
+/// opens it first can do everything that you can, so show it to nobody else. Needs a host that runs: `hostler serve`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  hostler link
+  hostler link --url https://box.example --label \"Anna's phone\"
+  xdg-open \"$(hostler link)\"
+  hostler link --list
+  hostler link --revoke 3f2a
+
+A link is for the address that the host listens on. Where browsers reach it by another one, through a
+proxy or a tunnel, say so with --url, or for all links with `public-url` in the configuration file.")]
+pub(crate) struct LinkArgs {
+    /// How long the link works, up to a day [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1440))]
+    pub(crate) minutes: Option<u64>,
+    /// What to call the browser in the list [default: what it says about itself]
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) label: Option<String>,
+    /// Where browsers find the page, such as https://box.example [default: where the host listens]
+    #[arg(long, value_name = "BASE")]
+    url: Option<OsString>,
+    /// Print the QR code, also where stdout is no terminal or a phone could not follow it
+    #[arg(long, conflicts_with = "no_qr")]
+    pub(crate) qr: bool,
+    /// Print no QR code
+    #[arg(long)]
+    pub(crate) no_qr: bool,
+    /// Print the link, or the list, as JSON
+    #[arg(long, conflicts_with_all = ["qr", "revoke", "revoke_all"])]
+    json: bool,
+    /// List the browsers that have signed in, in place of making a link
+    #[arg(long, conflicts_with_all = ["minutes", "label", "url", "qr", "no_qr"])]
+    pub(crate) list: bool,
+    /// Sign one of them out: its id, or the beginning of it
+    #[arg(long, value_name = "ID", conflicts_with_all = ["minutes", "label", "url", "qr", "no_qr", "list"])]
+    pub(crate) revoke: Option<String>,
+    /// Sign all of them out; links that were not opened yet work no more
+    #[arg(long, conflicts_with_all = ["minutes", "label", "url", "qr", "no_qr", "list", "revoke"])]
+    pub(crate) revoke_all: bool,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RuleArgs {
     /// What it does about the calls that it matches
@@ -610,6 +668,8 @@ impl Cli {
                 flags.text(Key::Token, args.token.as_ref());
                 flags.text(Key::TokenFile, args.token_file.as_ref());
                 flags.switch(Key::NoToken, args.no_token);
+                flags.text(Key::TlsCert, args.tls_cert.as_ref());
+                flags.text(Key::TlsKey, args.tls_key.as_ref());
                 flags.text(Key::Upstream, args.upstream.upstream.as_ref());
                 flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref());
                 flags.text(Key::Claude, args.claude.as_ref());
@@ -646,6 +706,10 @@ impl Cli {
             }
             Command::Demo(args) => flags.text(Key::Upstream, args.upstream.as_ref()),
             Command::Doctor(args) => flags.switch(Key::Json, args.json),
+            Command::Link(args) => {
+                flags.text(Key::PublicUrl, args.url.as_ref());
+                flags.switch(Key::Json, args.json);
+            }
             Command::Sessions(_)
             | Command::Rules(_)
             | Command::Grants(_)
@@ -707,6 +771,14 @@ mod tests {
             "no-wait",
             "tag",
             "remove",
+            "minutes",
+            "label",
+            "url",
+            "qr",
+            "no-qr",
+            "list",
+            "revoke",
+            "revoke-all",
         ];
         let mut commands = vec![Cli::command()];
         while let Some(command) = commands.pop() {

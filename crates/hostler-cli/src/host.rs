@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use crate::client::{Client, ClientError, Event};
 use crate::console::{Console, Style};
 use crate::exit::{Exit, Failure};
-use crate::ports::{HostOptions, RunningHost, Wiring};
+use crate::ports::{HostOptions, PageAt, RunningHost, Wiring};
 use crate::reload::{self, Bounds, Note, Reloader};
 use crate::settings::{Settings, TokenChoice};
 use crate::signals::Signals;
-use crate::state::{Announced, Endpoint, HostLock, Published, StateDir, StateError, read_token};
+use crate::state::{Announced, Endpoint, HostLock, Published, StateDir, StateError, reachable, read_token};
 
 /// A shutdown that takes longer is left behind: the supervisors end what it did not.
 pub(crate) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(4500);
@@ -48,7 +48,8 @@ impl OwnHost {
     ) -> Result<Self, Failure> {
         let token = options.token.clone();
         let host: Arc<dyn RunningHost> = wiring.launcher.launch(options).await?.into();
-        match Published::publish(directory, &lock, host.local_addr(), token.as_ref()) {
+        let page = settings.public_url.clone().or_else(|| host.page().map(page_url));
+        match Published::publish(directory, &lock, host.local_addr(), token.as_ref(), page) {
             Ok(published) => {
                 let target = Arc::clone(&host);
                 let bounds = Bounds { hidden: Some(settings.credential_variables.clone()), unlimited: false };
@@ -73,6 +74,11 @@ impl OwnHost {
         self.published.endpoint()
     }
 
+    /// The port of the address that was asked for.
+    pub(crate) fn port(&self) -> u16 {
+        self.host.page().map_or(self.endpoint().port, |page| page.addr.port())
+    }
+
     pub(crate) fn token(&self) -> Option<&SecretString> {
         self.token.as_ref()
     }
@@ -85,6 +91,18 @@ impl OwnHost {
     /// A connection to it.
     pub(crate) async fn connect(&self) -> Result<(Client, mpsc::Receiver<Event>), ClientError> {
         Client::connect(self.endpoint().addr(), self.token()).await
+    }
+
+    /// A URL that opens the page once, if there is a page.
+    pub(crate) async fn link(&self) -> Option<PageLink> {
+        let page = self.endpoint().page.as_deref()?;
+        if self.token.is_none() {
+            return Some(PageLink { base: page.to_owned(), code: None });
+        }
+        let (client, _events) = self.connect().await.ok()?;
+        let link = client.create_link(None, None).await;
+        client.close().await;
+        Some(PageLink { base: page.to_owned(), code: Some(link.ok()?.code) })
     }
 
     /// Stops it. A signal ends the wait.
@@ -122,6 +140,12 @@ impl OwnHost {
             }
         }
     }
+}
+
+/// The page's URL for a browser on this machine.
+fn page_url(page: PageAt) -> String {
+    let scheme = if page.tls { "https" } else { "http" };
+    format!("{scheme}://{}", SocketAddr::new(reachable(page.addr.ip()), page.addr.port()))
 }
 
 /// A connection to the host of a state directory.
@@ -176,6 +200,46 @@ pub(crate) async fn reach(wiring: &Wiring, settings: &Settings) -> Result<Reache
     }
 }
 
+/// Connects to the host that runs on the state directory. One that would end with the command is of no use here.
+pub(crate) async fn reach_running(settings: &Settings) -> Result<(Endpoint, Client, mpsc::Receiver<Event>), Failure> {
+    let directory = StateDir::look(&settings.state_dir);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(endpoint) = Endpoint::find(&directory)? {
+            let token = endpoint.token()?;
+            let (client, events) = Client::connect(endpoint.addr(), token.as_ref()).await?;
+            return Ok((endpoint, client, events));
+        }
+        // Somebody may just be starting one.
+        if !HostLock::is_held(&directory)? || Instant::now() > deadline {
+            let path = settings.state_dir.display();
+            let sentence = format!(
+                "No host runs on the state directory {path}, and a page needs one that stays: start it with \
+                 `hostler serve`, then try again."
+            );
+            return Err(Failure::new(Exit::Failed, sentence));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// A URL that opens a page.
+pub(crate) struct PageLink {
+    /// Where the page is, without a slash at its end.
+    pub(crate) base: String,
+    /// What lets the browser in; none if nothing is needed. Behind the `#` it reaches no server and no log.
+    pub(crate) code: Option<String>,
+}
+
+impl PageLink {
+    /// The URL of a place inside of the page.
+    pub(crate) fn to(&self, place: &str) -> String {
+        let Self { base, code } = self;
+        let code = code.as_ref().map(|code| format!("#link={code}")).unwrap_or_default();
+        format!("{base}/{place}{code}")
+    }
+}
+
 async fn start_private(
     wiring: &Wiring,
     settings: &Settings,
@@ -225,8 +289,17 @@ pub(crate) fn options(
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),
         allowed_origins: settings.allowed_origins.clone(),
-        allowed_hosts: settings.allowed_hosts.clone(),
+        allowed_hosts: allowed_hosts(settings),
+        trusted_proxies: settings.trusted_proxies.clone(),
+        tls: None,
     }
+}
+
+/// The names that the host answers to: those that are given, and the one that people are told.
+fn allowed_hosts(settings: &Settings) -> Vec<String> {
+    let public = settings.public_url.as_deref().and_then(|url| url::Url::parse(url).ok());
+    let public = public.as_ref().and_then(url::Url::host_str).map(|name| name.trim_matches(['[', ']']).to_owned());
+    settings.allowed_hosts.iter().cloned().chain(public).collect()
 }
 
 /// The token that the settings ask for.

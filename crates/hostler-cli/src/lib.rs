@@ -45,9 +45,9 @@ pub use exit::Exit;
 pub use ports::{
     AgentDiag, BackgroundOnStop, ClaudeChoice, CopilotMode, CredentialSpec, CredentialStore, CredentialVault,
     DeviceCode, DeviceLogin, DoctorCheck, Dollars, Durability, Finding, FleetOptions, GatewayOptions, GrantSetting,
-    HostDiagnostics, HostLauncher, HostOptions, KeptCredential, KeptPlace, LaunchError, Level, LimitSettings,
+    HostDiagnostics, HostLauncher, HostOptions, KeptCredential, KeptPlace, LaunchError, Level, LimitSettings, PageAt,
     PriceSettings, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningHost, RunningProxy, TerminalOptions,
-    Unattended, UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError, VaultSettings, Wiring,
+    TlsFiles, Unattended, UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError, VaultSettings, Wiring,
 };
 pub use settings::{DEFAULT_LISTEN, SettingsError};
 pub use signals::{Signal, Signals};
@@ -133,6 +133,7 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
         Command::Demo(args) => commands::demo(args.once, wiring, &settings, io).await,
         Command::Sessions(command) => commands::sessions(command, wiring, &settings, io).await,
         Command::Grants(command) => commands::grants(command, wiring, &settings, io).await,
+        Command::Link(args) => commands::link(args, &settings, io).await,
         Command::Rules(command) => commands::rules(command, wiring, &settings, io).await,
         Command::Proxy(_) => commands::proxy(wiring, &settings, io).await,
         Command::Agents(command) => commands::agents(command, wiring, &settings, io).await,

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig, Tls};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable, OnDemandDriver};
 use hostler_cli::{
     AgentDiag, Durability, FleetOptions, GatewayOptions, GrantSetting, HostDiagnostics, HostEnvironment, HostLauncher,
-    HostOptions, LaunchError, RunningHost,
+    HostOptions, LaunchError, PageAt, RunningHost, TlsFiles,
 };
 use hostler_driver::{Driver, Installer};
 use hostler_engine::{
@@ -73,6 +73,8 @@ struct Host {
     gateway: Arc<Gateway>,
     joined: Joined,
     models: ModelWatch,
+    /// Whether browsers speak TLS to it.
+    tls: bool,
 }
 
 async fn launch(
@@ -87,6 +89,8 @@ async fn launch(
     let passes = Passes::open(options.state_dir.join(SIGN_INS)).map_err(|error| {
         LaunchError::Other(format!("What is kept of browsers that signed in cannot be read: {error}."))
     })?;
+    let tls = options.tls.clone().map(|TlsFiles { cert, key }| Tls::open(cert, key)).transpose();
+    let tls = tls.map_err(|error| LaunchError::Other(format!("TLS cannot be spoken: {error}")))?;
     let driver = driver(environment, installer, &options, supervisor.clone())?;
     let users = commands::users(environment.vars.clone(), &options.credential_variables);
     let joined = Joined::new(&options.vault);
@@ -129,12 +133,12 @@ async fn launch(
     let engine = engine.await.map_err(other)?;
     let config = ServerConfig {
         listen: options.listen,
-        tls: None,
+        tls,
         access: AccessPolicy {
             token: options.token,
             allowed_origins: options.allowed_origins,
             allowed_hosts: options.allowed_hosts,
-            trusted_proxies: Vec::new(),
+            trusted_proxies: options.trusted_proxies,
         },
         limits: ConnectionLimits::default(),
         logs: Some(log),
@@ -144,7 +148,7 @@ async fn launch(
     match Server::start(engine.clone(), config).await {
         Ok(server) => {
             let models = ModelWatch::start(Arc::clone(&gateway), engine.clone(), &server);
-            Ok(Host { engine, server, gateway, joined, models })
+            Ok(Host { engine, server, gateway, joined, models, tls: options.tls.is_some() })
         }
         Err(error) => {
             engine.shutdown().await;
@@ -240,6 +244,10 @@ fn other(error: impl std::fmt::Display) -> LaunchError {
 impl RunningHost for Host {
     fn local_addr(&self) -> SocketAddr {
         self.server.local_addr()
+    }
+
+    fn page(&self) -> Option<PageAt> {
+        Some(PageAt { addr: self.server.public_addr(), tls: self.tls })
     }
 
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {

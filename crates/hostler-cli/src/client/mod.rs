@@ -3,6 +3,7 @@
 //! It knows framing and ids; what the events mean is its caller's business.
 
 mod actor;
+mod browsers;
 mod wire;
 
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest as _};
 use crate::attach::Plan;
 use crate::commands::Grant;
 use actor::{Actor, Command, Patience};
+pub(crate) use browsers::SignIn;
 pub(crate) use wire::Event;
 
 /// The version that this client speaks.

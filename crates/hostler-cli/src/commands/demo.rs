@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use ahp_types::actions::{ActionEnvelope, StateAction};
 use ahp_types::state::{ResponsePart, UsageInfo};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::mpsc;
 
 use crate::Io;
@@ -35,9 +36,12 @@ pub(crate) async fn demo(once: bool, wiring: &Wiring, settings: &Settings, io: &
     hop("host", &format!("ready in {} on port {}", ms(began.elapsed()), own.endpoint().port), &mut io.console)?;
 
     let mut shown = show(&own, &settings, io).await;
+    if let Ok(session) = &shown {
+        shown = page(&own, session, once, io).await.map(|()| session.clone());
+    }
     match &mut shown {
-        Ok(()) if !once => keep_serving(&own, &settings, io).await,
-        Ok(()) => {}
+        Ok(_) if !once => keep_serving(&own, &settings, io).await,
+        Ok(_) => {}
         Err(failure) => failure.say(&mut io.console),
     }
     let stopped = own.stop(&mut io.signals).await;
@@ -112,7 +116,21 @@ async fn start(wiring: &Wiring, settings: &Settings) -> Result<OwnHost, Failure>
     OwnHost::start(wiring, &directory, lock, options, settings, reload::log).await
 }
 
-async fn show(own: &OwnHost, settings: &Settings, io: &mut Io) -> Result<(), Failure> {
+/// Where the session can be seen. A host that ends now shows nothing any more.
+async fn page(own: &OwnHost, session: &str, once: bool, io: &mut Io) -> Result<(), Failure> {
+    let place = format!("session/{}", utf8_percent_encode(session, NON_ALPHANUMERIC));
+    if once {
+        let sentence = "To see the session in a browser, run the demo without --once.";
+        return Ok(io.console.out_line(sentence, Style::Dim)?);
+    }
+    match own.link().await {
+        Some(link) => Ok(hop("page", &link.to(&place), &mut io.console)?),
+        None => Ok(()),
+    }
+}
+
+/// Says which session it has shown.
+async fn show(own: &OwnHost, settings: &Settings, io: &mut Io) -> Result<String, Failure> {
     let (client, mut events) = own.connect().await?;
     let result = show_turns(own, settings, &client, &mut events, io).await;
     drop(events);
@@ -126,7 +144,7 @@ async fn show_turns(
     client: &Client,
     events: &mut mpsc::Receiver<Event>,
     io: &mut Io,
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     hop("client", "connected over a WebSocket, speaks AHP 1.0.0", &mut io.console)?;
     let session = create_session(client, &settings.cwd, settings.permission_mode.as_deref()).await?;
     let count = match own.host.diagnostics().agents.len() {
@@ -141,7 +159,7 @@ async fn show_turns(
         let text = if first.pid == second.pid { "the same process" } else { "another process" };
         hop("agent", &format!("the second message went to {text} (pid {})", second.pid), &mut io.console)?;
     }
-    Ok(())
+    Ok(session.uri)
 }
 
 async fn show_turn(

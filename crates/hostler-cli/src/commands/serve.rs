@@ -5,18 +5,25 @@ use crate::Io;
 use crate::console::{Console, Style};
 use crate::exit::{Exit, Failure};
 use crate::host::{OwnHost, choose_token, options};
-use crate::ports::Wiring;
+use crate::ports::{HostOptions, PageAt, Wiring};
 use crate::reload::{self, Reloader};
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals};
 use crate::state::{HostLock, StateDir};
+
+/// For whoever lets others read along.
+const WITHOUT_TLS: &str = "Without TLS everybody on the way can read the token and what is said: give the host a certificate \
+    (--tls-cert, --tls-key), or let it listen on loopback, behind a proxy or an SSH tunnel.";
 
 /// Runs a host until it is told to stop.
 pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
     let directory = StateDir::open(&settings.state_dir)?;
     let lock = HostLock::take(&directory).await?;
     let token = choose_token(settings, &directory, &lock)?;
-    let options = options(wiring, settings, settings.listen, token);
+    let options = HostOptions { tls: settings.tls.clone(), ..options(wiring, settings, settings.listen, token) };
+    if !settings.listen.ip().is_loopback() && settings.tls.is_none() {
+        io.console.note(WITHOUT_TLS, Style::Yellow);
+    }
     let mut stop = Stop::new(&mut io.signals, settings.exit_on_stdin_eof.then_some(&mut io.stdin), wiring)?;
     let (tell, mut notes) = reload::notes();
     let mut own = tokio::select! {
@@ -25,8 +32,14 @@ pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> 
     };
     own.announce(settings);
     // A parent that has closed our stdout may still want the host.
-    let _unread = io.console.out(&format!("READY:{}\n", own.endpoint().port));
+    let _unread = io.console.out(&format!("READY:{}\n", own.port()));
     introduce(&own, &mut io.console);
+    if io.console.err_is_terminal()
+        && let Some(link) = own.link().await
+    {
+        let once = if link.code.is_some() { " (once; for more: hostler link)" } else { "" };
+        io.console.note(&format!("Its page opens at {}{once}", link.to("")), Style::Plain);
+    }
     {
         let mut stopping = std::pin::pin!(stop.requested(own.reloader()));
         loop {
@@ -52,6 +65,9 @@ pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
         _ => format!("Hostler listens at ws://{addr}/ without a token"),
     };
     console.note(&text, Style::Plain);
+    if let Some(PageAt { addr, tls: true }) = own.host.page() {
+        console.note(&format!("Other machines reach it at wss://{addr}/ with the same token"), Style::Plain);
+    }
 }
 
 /// The reasons to stop, and the one to read the configuration again.

@@ -5,7 +5,7 @@ mod gateway;
 mod proxy;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,6 +117,28 @@ pub struct HostOptions {
     pub allowed_origins: Vec<String>,
     /// `Host` headers that are accepted beside loopback.
     pub allowed_hosts: Vec<String>,
+    /// Proxies on other machines that are believed when they say that a browser speaks TLS.
+    pub trusted_proxies: Vec<IpAddr>,
+    /// Whom the listener is to be by TLS; none means that it speaks without.
+    pub tls: Option<TlsFiles>,
+}
+
+/// The files of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificates, the host's own first, as PEM.
+    pub cert: PathBuf,
+    /// Its key, as PEM.
+    pub key: PathBuf,
+}
+
+/// Where browsers find a host's page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageAt {
+    /// Where it listens for them, with the real port.
+    pub addr: SocketAddr,
+    /// Whether by TLS.
+    pub tls: bool,
 }
 
 /// What becomes of a client's request for files outside of the sessions' directories.
@@ -223,8 +245,12 @@ pub enum ClaudeChoice {
 
 /// A host that accepts connections.
 pub trait RunningHost: Send + Sync {
-    /// Where it listens, with the real port.
+    /// Where programs on this machine connect, without TLS, with the real port.
     fn local_addr(&self) -> SocketAddr;
+    /// Where browsers connect, if it has a page for them.
+    fn page(&self) -> Option<PageAt> {
+        None
+    }
     /// Exchanges upstreams, limits, prices and betas while everything runs; an upstream that is the same stays the same.
     ///
     /// # Errors

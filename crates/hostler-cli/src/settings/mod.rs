@@ -24,7 +24,8 @@ use hostler_attachments::Limits;
 use secrecy::SecretString;
 
 use crate::ports::{
-    ClaudeChoice, Durability, FleetOptions, GatewayOptions, GrantSetting, TerminalOptions, Unattended, VaultSettings,
+    ClaudeChoice, Durability, FleetOptions, GatewayOptions, GrantSetting, TerminalOptions, TlsFiles, Unattended,
+    VaultSettings,
 };
 
 pub(crate) use file::ConfigFile;
@@ -77,6 +78,10 @@ pub(crate) struct Settings {
     pub(crate) grants: GrantSetting,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+    /// Where browsers find the page, if not where the host listens. Without a slash at its end.
+    pub(crate) public_url: Option<String>,
+    pub(crate) tls: Option<TlsFiles>,
     pub(crate) exit_on_stdin_eof: bool,
     pub(crate) log: String,
     pub(crate) model: Option<String>,
@@ -149,6 +154,10 @@ pub(crate) enum Key {
     Metrics,
     AllowedOrigins,
     AllowedHosts,
+    TrustedProxies,
+    PublicUrl,
+    TlsCert,
+    TlsKey,
     Log,
     Model,
     PermissionMode,
@@ -203,7 +212,7 @@ const COUNT: &str = "a whole number";
 const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
 
 /// All settings. What stands before a dot is the table that the configuration file has them in.
-pub(crate) const TABLE: [(Key, &str, Kind); 56] = [
+pub(crate) const TABLE: [(Key, &str, Kind); 60] = [
     (Key::Listen, "listen", Kind::Text),
     (Key::Token, "token", Kind::Text),
     (Key::TokenFile, "token-file", Kind::Path),
@@ -234,6 +243,10 @@ pub(crate) const TABLE: [(Key, &str, Kind); 56] = [
     (Key::Metrics, "metrics", Kind::Switch),
     (Key::AllowedOrigins, "allowed-origins", Kind::List),
     (Key::AllowedHosts, "allowed-hosts", Kind::List),
+    (Key::TrustedProxies, "trusted-proxies", Kind::List),
+    (Key::PublicUrl, "public-url", Kind::Text),
+    (Key::TlsCert, "tls-cert", Kind::Path),
+    (Key::TlsKey, "tls-key", Kind::Path),
     (Key::Log, "log", Kind::Text),
     (Key::Model, "model", Kind::Text),
     (Key::PermissionMode, "permission-mode", Kind::Text),
@@ -263,7 +276,7 @@ pub(crate) const TABLE: [(Key, &str, Kind); 56] = [
 ];
 
 /// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 47] = [
+const NEEDS_RESTART: [Key; 51] = [
     Key::Listen,
     Key::Token,
     Key::TokenFile,
@@ -300,6 +313,10 @@ const NEEDS_RESTART: [Key; 47] = [
     Key::Metrics,
     Key::AllowedOrigins,
     Key::AllowedHosts,
+    Key::TrustedProxies,
+    Key::PublicUrl,
+    Key::TlsCert,
+    Key::TlsKey,
     Key::AttachedFiles,
     Key::AttachedFileSize,
     Key::AttachedTotalSize,

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
@@ -8,8 +9,8 @@ use super::attachments::parse_bytes;
 use super::sections::{KeySetting, UpstreamSection};
 use super::upstreams::{self, Chosen};
 use super::values::{
-    parse_above_zero, parse_background, parse_claude, parse_count, parse_durability, parse_listen, parse_seconds,
-    parse_shown, parse_store, parse_text, parse_unattended, parse_url,
+    parse_above_zero, parse_background, parse_base, parse_claude, parse_count, parse_durability, parse_listen,
+    parse_seconds, parse_shown, parse_store, parse_text, parse_unattended, parse_url,
 };
 use super::{
     ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, NEEDS_RESTART, Settings, SettingsError, TABLE,
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::environment::HostEnvironment;
 use crate::ports::{
-    FleetOptions, GatewayOptions, TerminalOptions, Unattended, UpstreamKind, UpstreamSpec, VaultSettings,
+    FleetOptions, GatewayOptions, TerminalOptions, TlsFiles, Unattended, UpstreamKind, UpstreamSpec, VaultSettings,
 };
 use crate::state::{editors, is_token};
 
@@ -80,6 +81,9 @@ pub(crate) fn resolve(
         grants,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
+        trusted_proxies: layers.addresses(Key::TrustedProxies)?,
+        public_url: layers.text(Key::PublicUrl, parse_base)?,
+        tls: layers.tls(environment)?,
         exit_on_stdin_eof: layers.switch(Key::ExitOnStdinEof),
         log: layers.text(Key::Log, parse_text)?.unwrap_or_else(|| "warn".to_owned()),
         model: layers.text(Key::Model, parse_text)?,
@@ -147,6 +151,28 @@ impl Layers {
         match self.get(key) {
             Some((Value::List(items), _)) => items.clone(),
             _ => Vec::new(),
+        }
+    }
+
+    fn addresses(&self, key: Key) -> Result<Vec<IpAddr>, SettingsError> {
+        let addresses: Result<Vec<IpAddr>, _> = self.list(key).iter().map(|text| text.parse()).collect();
+        addresses.map_err(|_| {
+            let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
+            SettingsError::Invalid { origin, expected: "a list of IP addresses such as 10.0.0.7".to_owned() }
+        })
+    }
+
+    /// Certificate and key, which are worth nothing without each other.
+    fn tls(&self, environment: &HostEnvironment) -> Result<Option<TlsFiles>, SettingsError> {
+        let alone = |key: Key, other: &str| {
+            let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
+            SettingsError::Invalid { origin, expected: format!("given together with {other}") }
+        };
+        match (self.path(Key::TlsCert, environment), self.path(Key::TlsKey, environment)) {
+            (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
+            (None, None) => Ok(None),
+            (Some(_), None) => Err(alone(Key::TlsCert, "tls-key")),
+            (None, Some(_)) => Err(alone(Key::TlsKey, "tls-cert")),
         }
     }
 
@@ -262,6 +288,8 @@ fn from_flags(flags: Vec<(Key, Value)>) -> Layer {
     let name = |key: Key| match key {
         // The proxy has its own setting for what is the same flag.
         Key::ProxyListen => "listen",
+        // In a call it is plain whose URL is meant.
+        Key::PublicUrl => "url",
         _ => TABLE.iter().find(|(known, ..)| *known == key).map_or("", |(_, name, _)| name),
     };
     flags.into_iter().map(|(key, value)| (key, (value, format!("--{}", name(key))))).collect()

@@ -60,6 +60,17 @@ pub(super) fn parse_url(text: &str) -> Result<String, String> {
     }
 }
 
+/// The beginning of URLs: nothing follows the name and the port.
+pub(super) fn parse_base(text: &str) -> Result<String, String> {
+    let expected = || "an http or https URL without a path such as https://box.example".to_owned();
+    let url = url::Url::parse(text).map_err(|_| expected())?;
+    let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    if !bare || url.password().is_some() || !url.has_host() || !matches!(url.scheme(), "http" | "https") {
+        return Err(expected());
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| SECONDS.to_owned())

@@ -23,6 +23,9 @@ pub(crate) struct Endpoint {
     pub(crate) host: IpAddr,
     /// The port.
     pub(crate) port: u16,
+    /// Where browsers find the page, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) page: Option<String>,
     /// Where the token is; absent if none is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) token_file: Option<PathBuf>,
@@ -73,6 +76,7 @@ impl Published {
         _lock: &HostLock,
         listening: SocketAddr,
         token: Option<&SecretString>,
+        page: Option<String>,
     ) -> Result<Self, StateError> {
         let mut files = vec![directory.join(FILE)];
         remove_if_there(&directory.join(TOKEN_FILE))?;
@@ -93,6 +97,7 @@ impl Published {
             pid: std::process::id(),
             host: reachable(listening.ip()),
             port: listening.port(),
+            page,
             token_file,
             started: crate::time::now(),
         };
@@ -125,7 +130,7 @@ fn remove_if_there(path: &Path) -> Result<(), StateError> {
 }
 
 /// An address that a client on this machine can reach.
-fn reachable(ip: IpAddr) -> IpAddr {
+pub(crate) fn reachable(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -149,7 +154,7 @@ mod tests {
         let directory = StateDir::open(scratch.path()).unwrap();
         let lock = HostLock::take(&directory).await.unwrap();
         let token = directory.token(&lock).unwrap();
-        let published = Published::publish(&directory, &lock, listening(), Some(&token)).unwrap();
+        let published = Published::publish(&directory, &lock, listening(), Some(&token), None).unwrap();
 
         let found = Endpoint::find(&directory).unwrap().unwrap();
         assert_eq!(&found, published.endpoint());
@@ -170,7 +175,7 @@ mod tests {
         let directory = StateDir::open(scratch.path()).unwrap();
         let lock = HostLock::take(&directory).await.unwrap();
         let token = SecretString::from("given-by-flag");
-        let published = Published::publish(&directory, &lock, listening(), Some(&token)).unwrap();
+        let published = Published::publish(&directory, &lock, listening(), Some(&token), None).unwrap();
         assert_eq!(published.endpoint().token().unwrap().unwrap().expose_secret(), "given-by-flag");
         let path = scratch.path().join(TOKEN_FILE);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
@@ -183,7 +188,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let directory = StateDir::open(scratch.path()).unwrap();
         let lock = HostLock::take(&directory).await.unwrap();
-        let published = Published::publish(&directory, &lock, listening(), None).unwrap();
+        let published = Published::publish(&directory, &lock, listening(), None, None).unwrap();
         let text = fs::read_to_string(scratch.path().join(FILE)).unwrap();
 
         // The process lives, but the lock is free: a recycled process id.

@@ -42,7 +42,7 @@ impl HostLock {
     }
 
     /// Whether some process holds the lock.
-    pub(super) fn is_held(directory: &StateDir) -> Result<bool, StateError> {
+    pub(crate) fn is_held(directory: &StateDir) -> Result<bool, StateError> {
         // Looking leaves nothing behind.
         let file = match fs::File::open(directory.join(FILE)) {
             Ok(file) => file.into_parts().0,

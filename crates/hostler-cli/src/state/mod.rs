@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 pub(crate) use announce::{Announced, editors};
 pub(crate) use directory::StateDir;
-pub(crate) use endpoint::{Endpoint, Published};
+pub(crate) use endpoint::{Endpoint, Published, reachable};
 pub(crate) use lock::HostLock;
 pub(crate) use token::{is_token, read_token};
 

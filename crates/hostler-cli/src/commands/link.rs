@@ -1,0 +1,188 @@
+//! `hostler link`: lets a browser in, and shows and signs out those that are.
+
+use qrcode::QrCode;
+use qrcode::render::unicode::Dense1x2;
+use serde::Serialize;
+
+use crate::Io;
+use crate::args::LinkArgs;
+use crate::client::{Client, SignIn};
+use crate::console::{Console, Style, one_line};
+use crate::exit::{Exit, Failure};
+use crate::host::{self, PageLink};
+use crate::settings::Settings;
+
+/// For scripts.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Made<'a> {
+    url: &'a str,
+    expires_at: &'a str,
+}
+
+/// Makes a link, or looks after the browsers that have used one.
+pub(crate) async fn link(args: &LinkArgs, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
+    let (endpoint, client, events) = io.signals.unless(host::reach_running(settings)).await??;
+    drop(events);
+    let base = settings.public_url.clone().or(endpoint.page.clone());
+    let base = base.unwrap_or_else(|| format!("http://{}", endpoint.addr()));
+    let result = io.signals.unless(act(args, settings, base, &client, &mut io.console)).await;
+    client.close().await;
+    result?.map(|()| Exit::Done)
+}
+
+async fn act(
+    args: &LinkArgs,
+    settings: &Settings,
+    base: String,
+    client: &Client,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    if args.list {
+        return list(&client.sign_ins().await?, settings.json, console);
+    }
+    if args.revoke_all {
+        let count = client.sign_out(None).await?;
+        let browsers = if count == 1 { "browser" } else { "browsers" };
+        console.note(&format!("Signed out: {count} {browsers}."), Style::Plain);
+        return Ok(());
+    }
+    if let Some(name) = &args.revoke {
+        let all = client.sign_ins().await?;
+        let meant = named(&all, name)?;
+        client.sign_out(Some(&meant.id)).await?;
+        console.note(&format!("Signed out: {}.", one_line(&meant.label)), Style::Plain);
+        return Ok(());
+    }
+    make(args, settings, base, client, console).await
+}
+
+async fn make(
+    args: &LinkArgs,
+    settings: &Settings,
+    base: String,
+    client: &Client,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let made = client.create_link(args.minutes, args.label.as_deref()).await?;
+    let here_only = is_loopback(&base);
+    let url = PageLink { base, code: Some(made.code) }.to("");
+    if settings.json {
+        let text = serde_json::to_string_pretty(&Made { url: &url, expires_at: &made.expires_at });
+        console.out(&format!("{}\n", text.map_err(std::io::Error::other)?))?;
+        return Ok(());
+    }
+    console.out(&format!("{url}\n"))?;
+    // A phone that looks at an address of this machine finds itself.
+    if args.qr || (console.out_is_terminal() && !args.no_qr && !here_only) {
+        console.out(&format!("\n{}\n", qr(&url)?))?;
+    }
+    let time = match minutes_until(&made.expires_at) {
+        Some(1) => "for a minute".to_owned(),
+        Some(minutes) => format!("for {minutes} minutes"),
+        None => format!("until {}", one_line(&made.expires_at)),
+    };
+    console.note(&format!("It works once, {time}. Whoever opens it can do what you can."), Style::Dim);
+    if here_only {
+        let hint = "It works on this machine. From elsewhere: --url, and docs/web.md says how to get there.";
+        console.note(hint, Style::Dim);
+    }
+    Ok(())
+}
+
+fn list(sign_ins: &[SignIn], json: bool, console: &mut Console) -> Result<(), Failure> {
+    if json {
+        let text = serde_json::to_string_pretty(sign_ins).map_err(std::io::Error::other)?;
+        console.out(&format!("{text}\n"))?;
+        return Ok(());
+    }
+    if sign_ins.is_empty() {
+        console.note("No browser is signed in: `hostler link` lets one in.", Style::Dim);
+    }
+    for SignIn { id, label, created_at, last_seen_at } in sign_ins {
+        let (since, seen) = (one_line(created_at), one_line(last_seen_at));
+        console
+            .out_line(&format!("{}  {}  (since {since}, seen {seen})", one_line(id), one_line(label)), Style::Plain)?;
+    }
+    Ok(())
+}
+
+/// The one that is meant, by its id or the beginning of it.
+fn named<'a>(all: &'a [SignIn], name: &str) -> Result<&'a SignIn, Failure> {
+    let mut meant = all.iter().filter(|sign_in| !name.is_empty() && sign_in.id.starts_with(name));
+    let name = one_line(name);
+    match (meant.next(), meant.next()) {
+        (Some(sign_in), None) => Ok(sign_in),
+        (None, _) => {
+            let sentence = format!("No browser is signed in as {name}: `hostler link --list` shows them.");
+            Err(Failure::new(Exit::Failed, sentence))
+        }
+        (Some(_), Some(_)) => {
+            Err(Failure::new(Exit::Usage, format!("{name} fits several browsers: give more of the id.")))
+        }
+    }
+}
+
+/// Whether only this machine can follow a URL.
+fn is_loopback(base: &str) -> bool {
+    let url = url::Url::parse(base).ok();
+    url.as_ref().and_then(url::Url::host).is_some_and(|host| match host {
+        url::Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+        url::Host::Ipv4(ip) => ip.is_loopback(),
+        url::Host::Ipv6(ip) => ip.is_loopback(),
+    })
+}
+
+/// A QR code in half blocks, with the quiet zone that cameras want. Light on dark terminals, dark on light ones.
+fn qr(url: &str) -> Result<String, Failure> {
+    let code = QrCode::new(url)
+        .map_err(|error| Failure::new(Exit::Failed, format!("There is no QR code for it: {error}.")))?;
+    Ok(code.render::<Dense1x2>().dark_color(Dense1x2::Light).light_color(Dense1x2::Dark).build())
+}
+
+/// How many minutes are left.
+fn minutes_until(time: &str) -> Option<i64> {
+    let left = time.parse::<jiff::Timestamp>().ok()?.duration_since(jiff::Timestamp::now());
+    Some((left.as_secs() + 30) / 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sign_in(id: &str) -> SignIn {
+        let time = "2026-11-16T04:00:00.000Z".to_owned();
+        SignIn { id: id.to_owned(), label: "Firefox on Linux".to_owned(), created_at: time.clone(), last_seen_at: time }
+    }
+
+    #[test]
+    fn a_browser_is_found_by_the_beginning_of_its_id() {
+        let all = [sign_in("abc1"), sign_in("abd2")];
+        for (name, expected) in [
+            ("abc1", Ok("abc1")),
+            ("abd", Ok("abd2")),
+            ("ab", Err(Exit::Usage)),
+            ("", Err(Exit::Failed)),
+            ("x", Err(Exit::Failed)),
+        ] {
+            let found = named(&all, name).map(|found| found.id.as_str()).map_err(|failure| failure.exit);
+            assert_eq!(found, expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn links_that_lead_nowhere_else_are_known() {
+        for base in ["http://127.0.0.1:8137", "http://localhost:1", "https://[::1]:8137", "http://a.localhost"] {
+            assert!(is_loopback(base), "{base}");
+        }
+        for base in ["https://box.example", "http://192.168.1.5:8137", "http://localhost.example"] {
+            assert!(!is_loopback(base), "{base}");
+        }
+    }
+
+    #[test]
+    fn a_qr_code_is_drawn_in_half_blocks() {
+        let drawn = qr("https://box.example/#link=0123456789abcdef01234567").unwrap();
+        assert!(drawn.lines().count() > 15 && drawn.chars().all(|sign| " ▀▄█\n".contains(sign)), "{drawn}");
+    }
+}

@@ -1,7 +1,7 @@
 /** What the palette offers for what was typed. */
 
 import type { SessionSummary } from '../ahp/index.ts';
-import { folderName, isArchived, isWaiting, matches, titleOf, wordsOf } from '../sessions/list.ts';
+import { folderName, isArchived, isFound, isWaiting, matches, titleOf, wordsOf } from '../sessions/list.ts';
 import type { IconName } from '../ui/icons.ts';
 
 export interface Entry {
@@ -24,9 +24,7 @@ export function entriesFor(
   open: (session: SessionSummary) => void,
 ): readonly Entry[] {
   const words = wordsOf(text);
-  const found = sessions.filter(
-    (session) => !isArchived(session) && matches(`${session.title}\n${folderName(session)}`, words),
-  );
+  const found = sessions.filter((session) => !isArchived(session) && isFound(session, words));
   const ordered = [...found.filter(isWaiting), ...found.filter((session) => !isWaiting(session))];
   const lines = ordered.slice(0, MOST).map((session) => ({
     key: session.resource,

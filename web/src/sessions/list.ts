@@ -128,10 +128,23 @@ export function wordsOf(text: string): readonly string[] {
 
 function isWanted(session: SessionSummary, words: readonly string[], archived: boolean): boolean {
   if (isArchived(session) !== archived) return false;
+  return isFound(session, words);
+}
+
+/** What a session is found by. A line never changes: there is another one instead. */
+const found = new WeakMap<SessionSummary, string>();
+
+/** Whether all words are in a session's title, folder, tag or activity. */
+export function isFound(session: SessionSummary, words: readonly string[]): boolean {
   if (words.length === 0) return true;
-  const where = session.workingDirectories?.[0];
-  const text = [session.title, folderName(session), where && path(where), tagOf(session), session.activity];
-  return matches(text.filter(Boolean).join('\n'), words);
+  let text = found.get(session);
+  if (text === undefined) {
+    const where = session.workingDirectories?.[0];
+    const parts = [session.title, folderName(session), where && path(where), tagOf(session), session.activity];
+    text = fold(parts.filter(Boolean).join('\n'));
+    found.set(session, text);
+  }
+  return words.every((word) => text.includes(word));
 }
 
 function rowOf(session: SessionSummary, folder?: string): SessionRow {

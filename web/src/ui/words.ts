@@ -3,6 +3,9 @@
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
+/** Made once: a list asks for hundreds of dates. */
+const DAYS = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric' });
+const YEARS = new Intl.DateTimeFormat(undefined, { month: 'short', day: 'numeric', year: 'numeric' });
 
 /** How long ago something was, in one glance. */
 export function ago(iso: string, now: number): string {
@@ -14,11 +17,7 @@ export function ago(iso: string, now: number): string {
   if (passed < DAY) return `${Math.floor(passed / HOUR)}h`;
   if (passed < 7 * DAY) return `${Math.floor(passed / DAY)}d`;
   const sameYear = new Date(then).getFullYear() === new Date(now).getFullYear();
-  return new Date(then).toLocaleDateString(undefined, {
-    month: 'short',
-    day: 'numeric',
-    ...(!sameYear && { year: 'numeric' }),
-  });
+  return (sameYear ? DAYS : YEARS).format(then);
 }
 
 /** How long something took. */

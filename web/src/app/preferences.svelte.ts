@@ -41,6 +41,11 @@ export class Preferences {
     paint(theme);
   }
 
+  /** Whether the page is dark now, whoever decides that. */
+  get isDark(): boolean {
+    return this.#theme === 'system' ? matchMedia('(prefers-color-scheme: dark)').matches : this.#theme === 'dark';
+  }
+
   /** Whether somebody wants to be notified; the browser may think otherwise. */
   get notify(): boolean {
     return this.#notify;

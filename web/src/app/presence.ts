@@ -34,11 +34,11 @@ function change(was: Activity, is: Activity): News['kind'] | undefined {
   return is === 'idle' && (was === 'inProgress' || was === 'inputNeeded') ? 'finished' : undefined;
 }
 
-/** What a notification says. */
+/** What a notification says below the session's title. */
 export const SENTENCES: Readonly<Record<News['kind'], string>> = {
-  waiting: 'is waiting for you.',
-  failed: 'has failed.',
-  finished: 'is done.',
+  waiting: 'Waits for you.',
+  failed: 'Has failed.',
+  finished: 'Is done.',
 };
 
 /** Whether a notification still says the truth. */

@@ -2,9 +2,10 @@
 
 import type { SessionSummary, Uri } from '../ahp/index.ts';
 import type { Page } from '../app/page.svelte.ts';
+import { copyText } from '../ui/copy.ts';
 import type { MenuItem } from '../ui/Menu.svelte';
-import { isArchived, isUnread, titleOf } from './list.ts';
-import { remove, rename, setArchived, setRead } from './wishes.ts';
+import { isArchived, isUnread, tagOf, titleOf } from './list.ts';
+import { remove, rename, setArchived, setRead, setTag } from './wishes.ts';
 
 export class SessionActions {
   readonly #page: Page;
@@ -12,6 +13,8 @@ export class SessionActions {
   renaming: Uri | undefined = $state();
   /** The session that somebody is asked about before it is deleted. */
   deleting: SessionSummary | undefined = $state.raw();
+  /** The session whose tag is being typed. */
+  tagging: SessionSummary | undefined = $state.raw();
   /** A session that somebody wants to find unread, although it is open. */
   keptUnread: Uri | undefined = $state();
 
@@ -36,6 +39,14 @@ export class SessionActions {
     await this.#page.attempt(setRead(this.#page.host, session.resource, isRead));
   }
 
+  /** Puts a tag on a session; an empty one takes it away. */
+  async setTag(session: SessionSummary, tag: string): Promise<void> {
+    this.tagging = undefined;
+    const wanted = tag.trim();
+    if (wanted !== (tagOf(session) ?? ''))
+      await this.#page.attempt(setTag(this.#page.host, session.resource, wanted || null));
+  }
+
   async delete(session: SessionSummary): Promise<void> {
     this.deleting = undefined;
     const { route } = this.#page;
@@ -45,7 +56,7 @@ export class SessionActions {
   }
 
   async copyId(session: SessionSummary): Promise<void> {
-    const done = await this.#page.attempt(navigator.clipboard.writeText(session.resource));
+    const done = await this.#page.attempt(copyText(session.resource));
     if (done) this.#page.say('The id is copied.');
   }
 
@@ -66,6 +77,7 @@ export class SessionActions {
         keys: 'E',
         run: () => void this.setArchived(session, !archived),
       },
+      { label: 'Tag…', icon: 'tag', run: () => this.#startTag(session) },
       { label: 'Copy id', icon: 'copy', run: () => void this.copyId(session) },
       { label: 'Delete…', icon: 'trash', danger: true, run: () => this.#ask(session) },
     ];
@@ -73,6 +85,10 @@ export class SessionActions {
 
   #startRename(session: SessionSummary): void {
     this.renaming = session.resource;
+  }
+
+  #startTag(session: SessionSummary): void {
+    this.tagging = session;
   }
 
   #ask(session: SessionSummary): void {

@@ -2,7 +2,7 @@
 
 import type { FileEdit, ResponsePart, StringOrMarkdown, ToolCall, ToolResultContent, Uri } from '../ahp/index.ts';
 import type { IconName } from '../ui/icons.ts';
-import { subjectOf } from './input.ts';
+import { below, subjectOf } from './input.ts';
 import { readJson } from './json.ts';
 
 const BY_KIND: Readonly<Record<string, IconName>> = {
@@ -106,12 +106,12 @@ export function exitCodeOf(call: ToolCall): number | undefined {
 }
 
 /** What is to be done, without saying that it is being done: for calls that do not run, or not yet. */
-export function nameOf(call: ToolCall): StringOrMarkdown {
+export function nameOf(call: ToolCall, directory?: string): StringOrMarkdown {
   const input = call.status === 'streaming' ? call.partialInput : call.toolInput;
   const subject = typeof input === 'string' ? subjectOf(readJson(input.slice(0, BEGINNING)).value) : undefined;
   if (subject === undefined)
     return call.status === 'streaming' ? call.displayName : (call.invocationMessage ?? call.displayName);
-  return { markdown: `${call.displayName} \`${subject.replaceAll('`', "'")}\`` };
+  return { markdown: `${call.displayName} \`${below(subject, directory).replaceAll('`', "'")}\`` };
 }
 
 /** Why a call was not carried out, in somebody's words. */

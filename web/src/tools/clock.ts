@@ -3,11 +3,15 @@
 const began = new Map<string, number>();
 const lasted = new Map<string, number>();
 
-/** A call is at work. How long, so far. */
-export function atWork(place: string, now: number): number {
-  const then = began.get(place) ?? now;
-  began.set(place, then);
-  return now - then;
+/** A call goes to work before somebody's eyes. */
+export function begun(place: string, now: number): void {
+  if (!began.has(place)) began.set(place, now);
+}
+
+/** How long a call has been at work, if its beginning was seen. */
+export function elapsed(place: string, now: number): number | undefined {
+  const then = began.get(place);
+  return then === undefined ? undefined : now - then;
 }
 
 /** A call has just ended. */

@@ -69,8 +69,6 @@ function shown(toolName: string, input: JsonObject, take: Take, taken: Set<strin
     taken.add('description');
     return [{ kind: 'code', label: 'Command', text: command, language: 'sh' }];
   }
-  const pattern = take('pattern') ?? take('query');
-  if (pattern !== undefined) return [{ kind: 'code', label: 'Looked for', text: pattern }];
   const prompt = take('prompt');
   if (prompt !== undefined) return markdown('Prompt', prompt);
   return [];

@@ -12,6 +12,8 @@ interface View {
   readonly path: string;
   /** What is there when the picture can be taken. */
   readonly shows: (page: Page) => Locator;
+  /** What somebody does there before. */
+  readonly act?: (page: Page) => Promise<void>;
 }
 
 const LOOKS: Record<string, [Device, BrowserContextOptions]> = {
@@ -27,8 +29,14 @@ function views({ finished, waiting, failed, working }: Seed): View[] {
     { name: 'new', path: '/new', shows: (page) => page.getByRole('heading', { name: /new session/i }) },
     { name: 'search', path: '/search?q=lamp', shows: (page) => page.getByRole('heading', { name: /search/i }) },
     { name: 'finished', path: address(finished), shows: (page) => page.getByText('Nothing else calls it.') },
+    {
+      name: 'diff',
+      path: address(finished),
+      shows: (page) => page.getByText('Nothing else calls it.'),
+      act: (page) => page.getByRole('button', { name: /^Edited/ }).click(),
+    },
     { name: 'waiting', path: address(waiting), shows: (page) => page.getByText('I would move it into the shed.') },
-    { name: 'failed', path: address(failed), shows: (page) => page.getByText('Count the apples of last autumn.') },
+    { name: 'failed', path: address(failed), shows: (page) => page.getByText('cannot be used with your account') },
     { name: 'working', path: address(working), shows: (page) => page.getByText('What I found so far') },
   ];
 }
@@ -41,9 +49,10 @@ export async function main(directory: string): Promise<void> {
       const all = views(await seed(stage, await stage.client()));
       for (const [look, [device, options]] of Object.entries(LOOKS)) {
         const context = await stage.signIn(await stage.context(device, { ...options, reducedMotion: 'reduce' }));
-        for (const { name, path, shows } of all) {
+        for (const { name, path, shows, act } of all) {
           const page = await stage.open(path, context);
           await shows(page).first().waitFor();
+          await act?.(page);
           await page.evaluate(() => document.fonts.ready);
           await page.screenshot({ path: join(directory, `web-${name}-${look}.png`), animations: 'disabled' });
           await page.close();

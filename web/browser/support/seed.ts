@@ -1,6 +1,6 @@
 /** Sessions in every state that a person meets. */
 
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { ChatState, Uri } from '../../src/ahp/index.ts';
@@ -27,64 +27,84 @@ pub fn watch(hours: u64) -> Duration {
 }
 `;
 
-const SUMMARY = `!say The unit was wrong: \`watch\` multiplied hours by 60, which makes **minutes**. I changed one line and ran the check.\\n\\n\
-| call | before | after |\\n|---|---|---|\\n| \`watch(1)\` | 60 s | 3600 s |\\n| \`watch(8)\` | 480 s | 28800 s |\\n\\n\
-\`\`\`rust\\npub fn watch(hours: u64) -> Duration {\\n    Duration::from_secs(hours * 60 * 60)\\n}\\n\`\`\`\\n\\n\
+const SUMMARY = `The unit was wrong: \`watch\` multiplied hours by 60, which makes **minutes**. I changed one line and looked at it again.
+
+| call | before | after |
+|---|---|---|
+| \`watch(1)\` | 60 s | 3600 s |
+| \`watch(8)\` | 480 s | 28800 s |
+
+\`\`\`rust
+pub fn watch(hours: u64) -> Duration {
+    Duration::from_secs(hours * 60 * 60)
+}
+\`\`\`
+
 Nothing else calls it.`;
 
-const STORY = `!think The list is long, so an outline comes first.\n!pace 60\n!say ## What I found so far\\n\\nThe keeper's book has three kinds of \
-entries, and only one of them is read by the lamp:\n!pace 400\n!deltas 10000 word `;
+const STORY = `# What I found so far
+
+The keeper's book has three kinds of entries, and only one of them is read by the lamp:
+
+1. **Weather**, twice a day. Nobody reads it afterwards.
+2. **Oil**, whenever some is brought. The lamp reads it at dusk.
+3. **Visitors**, in the order in which they came up the stairs`;
 
 export async function seed(stage: Stage, client: Client): Promise<Seed> {
-  const directory = (name: string) => {
-    const path = join(stage.hostler.path('home'), name);
-    mkdirSync(path, { recursive: true });
-    return path;
+  const home = stage.hostler.path('home');
+  const [lighthouse, orchard] = [join(home, 'lighthouse'), join(home, 'orchard')];
+  const begin = async (directory: string, title: string, command: string, words: string, script: readonly string[]) => {
+    const commands = join(directory, '.claude/commands');
+    mkdirSync(commands, { recursive: true });
+    // What the model is to say stands in a command of the project, so that a person's message is a person's.
+    writeFileSync(join(commands, `${command}.md`), script.join('\n'));
+    const opened = await client.session(pathToFileURL(directory).href);
+    await opened.chat.send({ text: `/${command} ${words}` });
+    await opened.session.rename(title);
+    return opened;
   };
-  const [lighthouse, orchard] = [directory('lighthouse'), directory('orchard')];
-  const session = (path: string) => client.session(pathToFileURL(path).href);
 
-  const failed = await session(orchard);
-  await failed.chat.send({
-    text: 'Count the apples of last autumn.\n!error 400 The request was refused: this model is not yours.',
-  });
+  const failed = await begin(orchard, 'Count the apples', 'count', 'The apples of last autumn, please.', [
+    '!error 400 This model cannot be used with your account.',
+  ]);
   await until(failed.chat.view, ended(1));
-  await failed.session.rename('Count the apples');
 
-  const finished = await session(lighthouse);
   const file = JSON.stringify(join(lighthouse, 'lamp.rs'));
   const [wrong, right] = ['hours * 60)', 'hours * 60 * 60)'].map((text) =>
     JSON.stringify(`Duration::from_secs(${text}`),
   );
-  const calls = [
+  const finished = await begin(lighthouse, 'The lamp goes out too early', 'why', 'The lamp goes out too early.', [
+    '!think The unit may be wrong: a watch has hours, and the lamp counts seconds.',
+    '!say Let me look at how a watch is counted.',
     `!tool Write {"file_path":${file},"content":${JSON.stringify(SOURCE)}}`,
-    '!say Now the mistake itself.',
+    '!say There it is.',
     `!tool Edit {"file_path":${file},"old_string":${wrong},"new_string":${right}}`,
     '!tool Bash {"command":"grep -n from_secs lamp.rs","description":"Looks at the changed line"}',
-  ];
-  const message = [
-    'The lamp goes out an hour too early. Why?',
-    '!think The unit may be wrong.',
-    '!say Let me look.',
-    ...calls,
-    SUMMARY,
-  ];
-  await finished.chat.send({ text: message.join('\n') });
+    say(SUMMARY),
+  ]);
   await approveAll(finished);
-  await finished.session.rename('The lamp goes out too early');
 
-  const waiting = await session(lighthouse);
-  await waiting.chat.send({
-    text: 'Put the old lamp away.\n!say I would move it into the shed.\n!tool Bash {"command":"mv lamp.rs shed/","description":"Moves the lamp"}',
-  });
+  const waiting = await begin(lighthouse, 'Put the old lamp away', 'tidy', 'Put the old lamp away.', [
+    '!say I would move it into the shed.',
+    '!tool Bash {"command":"mkdir -p shed && mv lamp.rs shed/","description":"Moves the lamp into the shed"}',
+  ]);
   await until(waiting.chat.view, ({ state }) => pending(state).length > 0);
-  await waiting.session.rename('Put the old lamp away');
 
-  const working = await session(orchard);
-  await working.chat.send({ text: `Read the keeper's book.\n${STORY}` });
-  await until(working.chat.view, ({ state }) => (state?.activeTurn?.responseParts.length ?? 0) > 1);
-  await working.session.rename("Read the keeper's book");
+  const working = await begin(orchard, "Read the keeper's book", 'read', "The keeper's book, from its beginning.", [
+    '!think The book is long, so an outline comes first.',
+    say(STORY),
+    '!hang',
+  ]);
+  await until(working.chat.view, ({ state }) => {
+    const last = state?.activeTurn?.responseParts.at(-1);
+    return last?.kind === 'markdown' && last.content.endsWith('the stairs');
+  });
   return { finished: finished.uri, waiting: waiting.uri, failed: failed.uri, working: working.uri };
+}
+
+/** A directive for the scripted model. */
+function say(text: string): string {
+  return `!say ${text.replaceAll('\n', '\\n')}`;
 }
 
 /** Says yes to each tool until the turn is over. */

@@ -115,10 +115,10 @@ test('a command is offered with its arguments and attaches nothing; a file says 
   expect(offer(command, [])).toEqual({ icon: 'command', label: '/rename', hint: 'T', detail: 'd', attaches: false });
   const file: CompletionItem = {
     insertText: '@src/a b.rs',
-    attachment: { type: 'resource', label: 'a b.rs', uri: 'file:///work/src/a%20b.rs' },
+    attachment: { type: 'resource', label: 'a b.rs', uri: 'file:///home/src/a%20b.rs' },
   };
-  expect(offer(file, ['file:///work'])).toMatchObject({ icon: 'file', detail: 'src/a b.rs', attaches: true });
-  expect(offer(file, ['file:///wo'])).toMatchObject({ detail: '/work/src/a b.rs' });
+  expect(offer(file, ['file:///home'])).toMatchObject({ icon: 'file', detail: 'src/a b.rs', attaches: true });
+  expect(offer(file, ['file:///ho'])).toMatchObject({ detail: '/home/src/a b.rs' });
 });
 
 test('one’s own words come back, the newest first, and nobody else’s', () => {

@@ -226,10 +226,12 @@ fn collect(root: &Path, directory: &Path, found: &mut Vec<Source>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path: PathBuf = entry.unwrap().path();
         let name = path.file_name().unwrap_or_default();
+        // In a second worktree `.git` is a file that says where the first one is.
+        if ["target", "node_modules", "dist", ".vite", ".git", "captures"].iter().any(|skipped| name == *skipped) {
+            continue;
+        }
         if path.is_dir() {
-            if !["target", "node_modules", ".git", "captures"].iter().any(|skipped| name == *skipped) {
-                collect(root, &path, found);
-            }
+            collect(root, &path, found);
         } else if let Ok(text) = std::fs::read_to_string(&path) {
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
             found.push(Source { name, text });

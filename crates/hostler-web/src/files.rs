@@ -19,7 +19,7 @@ pub struct File {
     pub hash: [u8; 32],
 }
 
-/// What is embedded in this binary; nothing if the page was not built before it.
+/// What is embedded in this binary; nothing if the page was not built before it. A debug binary reads what is built now.
 pub(crate) fn embedded() -> impl Iterator<Item = File> {
     Dist::iter().filter_map(|path| {
         let file = Dist::get(&path)?;

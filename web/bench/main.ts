@@ -10,7 +10,7 @@ import { past } from '../browser/support/past.ts';
 import { Stage } from '../browser/support/stage.ts';
 import type { Uri } from '../src/ahp/index.ts';
 import { until } from '../tests/support/server.ts';
-import { type Frames, watchFrames } from './frames.ts';
+import { watchFrames } from './frames.ts';
 import { percentile, type Row, table } from './table.ts';
 
 const DIST = join(import.meta.dirname, '../dist');
@@ -19,6 +19,11 @@ const ROUNDS = 7;
 /** Turns of the chat that is streamed into: many, and few enough for a model's window. */
 const LONG = 400;
 const DELTAS = 2_000;
+/** An answer of as many words, as models write them: paragraphs, and code in every fifth place. */
+const ANSWER = Array.from({ length: DELTAS / 20 }, (_, at) => {
+  const words = Array.from({ length: 20 }, (_, word) => (word % 7 === 3 ? '**word**' : 'word')).join(' ');
+  return at % 5 === 4 ? `\`\`\`rust\\nlet ${words.replaceAll('*', '')};\\n\`\`\`` : `${words}.`;
+}).join('\\n\\n');
 /** Milliseconds without anything to do. */
 const IDLE = 5_000;
 
@@ -48,25 +53,29 @@ async function streaming(stage: Stage, client: Client): Promise<Row[]> {
   await page.waitForTimeout(IDLE);
   const idle = await rest();
 
-  const before = chat.view.value.state?.turns.length ?? 0;
-  await chat.send({ text: `!pace 4\n!deltas ${DELTAS}` });
-  await until(chat.view, ({ state }) => (state?.activeTurn?.responseParts.length ?? 0) > 0);
-  const begun = performance.now();
-  const busy = await watchFrames(page);
-  await until(chat.view, ended(before + 1));
-  const seconds = (performance.now() - begun) / 1_000;
-  const frames: Frames = await busy();
-  const rate = Math.round(DELTAS / seconds);
-  return [
-    {
-      what: `dropped frames, ${rate} deltas/s into a chat of ${LONG} turns`,
-      unit: '%',
-      hostler: frames.dropped,
-      beside: ['idle', idle.dropped],
-    },
-    { what: 'between two frames, p99', unit: 'ms', hostler: frames.p99, beside: ['idle', idle.p99] },
-    { what: 'between two frames, longest', unit: 'ms', hostler: frames.longest, beside: ['idle', idle.longest] },
-  ];
+  const streamed = async (what: string, script: string): Promise<Row[]> => {
+    const turns = chat.view.value.state?.turns.length ?? 0;
+    await chat.send({ text: `!pace 4\n${script}` });
+    await until(chat.view, ({ state }) => (state?.activeTurn?.responseParts.length ?? 0) > 0);
+    const begun = performance.now();
+    const busy = await watchFrames(page);
+    await until(chat.view, ended(turns + 1));
+    const rate = Math.round((DELTAS * 1_000) / (performance.now() - begun));
+    const { dropped, p99, longest } = await busy();
+    return [
+      {
+        what: `${what}, ${rate} deltas/s: frames dropped`,
+        unit: '%',
+        hostler: dropped,
+        beside: ['idle', idle.dropped],
+      },
+      { what: 'between two frames, p99', unit: 'ms', hostler: p99, beside: ['idle', idle.p99] },
+      { what: 'between two frames, longest', unit: 'ms', hostler: longest, beside: ['idle', idle.longest] },
+    ];
+  };
+  const usual = await streamed(`an answer in a chat of ${LONG} turns`, `!say ${ANSWER}`);
+  const [worst] = await streamed('one endless paragraph', `!deltas ${DELTAS}`);
+  return [...usual, ...(worst ? [worst] : [])];
 }
 
 async function opening(stage: Stage, client: Client, turns: number): Promise<Row[]> {

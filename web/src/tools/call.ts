@@ -125,7 +125,7 @@ export function reasonOf(call: ToolCall): string | undefined {
 /** Who let it pass, if somebody had to. */
 export function permissionOf(call: ToolCall): string | undefined {
   if (!('confirmed' in call) && call.status !== 'cancelled') return undefined;
-  if (call.selectedOption) return call.selectedOption.label;
+  if (call.selectedOption) return `Answered: ${call.selectedOption.label}`;
   if (!('confirmed' in call)) return undefined;
   if (call.confirmed === 'user-action') return 'Allowed by a person';
   return call.confirmed === 'setting' ? 'Allowed by a setting' : undefined;

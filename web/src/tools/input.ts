@@ -3,6 +3,9 @@
 import type { Json, JsonObject } from '../ahp/index.ts';
 import { type Todo, todosOf } from './tasks.ts';
 
+/** A value of this length fits into one line. */
+const LINE = 60;
+
 export interface Field {
   readonly name: string;
   readonly value: string;
@@ -117,7 +120,9 @@ function isDefault(value: Json): boolean {
 }
 
 function text(value: Json): string {
-  return typeof value === 'string' ? value : JSON.stringify(value, null, 2);
+  if (typeof value === 'string') return value;
+  const short = JSON.stringify(value);
+  return short.length <= LINE ? short : JSON.stringify(value, null, 2);
 }
 
 /** `run_in_background` and `runInBackground`, for people. */

@@ -5,11 +5,13 @@ import type { Answer, Chat, ChatInputRequest, Question } from '../../ahp/index.t
 import { answerOf, complaint, type Entry, entryOf } from '../answers.ts';
 
 /** How long somebody pauses before the others see what was typed, in milliseconds. */
-const PAUSE = 350;
+export const PAUSE = 350;
 
 export class Drafts {
   /** What was typed here and is not the host's yet, by question. It outlives the card. */
   readonly #own = new SvelteMap<string, Entry>();
+  /** Of these the host has the gist. */
+  readonly #told = new WeakSet<Entry>();
   readonly #timers = new Map<string, ReturnType<typeof setTimeout>>();
 
   /** What a question's fields show. */
@@ -25,8 +27,11 @@ export class Drafts {
     if (!tell || complaint(question, entry) !== undefined) return;
     const send = async () => {
       this.#timers.delete(question.id);
-      const taken = await tell(answerOf(question, entry, 'draft'));
-      if (taken && this.#own.get(question.id) === entry) this.#own.delete(question.id);
+      const answer = answerOf(question, entry, 'draft');
+      if (!(await tell(answer)) || this.#own.get(question.id) !== entry) return;
+      // A space at the end or a `2.0` comes back as something shorter, in the middle of somebody's typing: it stays here.
+      if (isSame(entry, entryOf(question, answer))) this.#own.delete(question.id);
+      else this.#told.add(entry);
     };
     if (pause === 0) void send();
     else
@@ -39,6 +44,7 @@ export class Drafts {
   /** Words that nobody else has. */
   get words(): string {
     return [...this.#own.values()]
+      .filter((entry) => !this.#told.has(entry))
       .map(({ text }) => text.trim())
       .filter((text) => text !== '')
       .join('\n');
@@ -49,6 +55,10 @@ export class Drafts {
     this.#timers.clear();
     this.#own.clear();
   }
+}
+
+function isSame(one: Entry, other: Entry): boolean {
+  return one.text === other.text && one.yes === other.yes && one.chosen.join() === other.chosen.join();
 }
 
 /** By the id of the request. */
@@ -68,5 +78,3 @@ export function teller(chat: Chat, request: ChatInputRequest, question: Question
       () => false,
     );
 }
-
-export { PAUSE };

@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 async function begun() {
-  const { client } = clientOf(server.url);
+  const { client, world } = clientOf(server.url);
   client.start();
   const connection = await server.connections.next();
   await connection.meet();
@@ -29,7 +29,7 @@ async function begun() {
     search.close();
     client.stop();
   };
-  return { search, connection };
+  return { search, connection, world };
 }
 
 function found(name: string): FoundSession {
@@ -68,10 +68,11 @@ test('an answer that is late is not shown', async () => {
 });
 
 test('while the host still reads, it is asked again', async () => {
-  const { search, connection } = await begun();
+  const { search, connection, world } = await begun();
   search.look('hay');
   connection.answer(await connection.expect('hostler/search'), { items: [], pending: 3 });
   await vi.waitFor(() => expect(search.pending).toBe(3));
+  world.pass(2_000);
   connection.answer(await connection.expect('hostler/search'), { items: [found('a')], pending: 0 });
   await vi.waitFor(() => expect(names(search)).toEqual(['a']));
   expect(search.pending).toBe(0);

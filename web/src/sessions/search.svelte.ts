@@ -17,7 +17,7 @@ export class Search {
   readonly #client: Client;
   #query = '';
   #run: AbortController | undefined;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #stopTimer: (() => void) | undefined;
 
   constructor(client: Client) {
     this.#client = client;
@@ -47,7 +47,7 @@ export class Search {
 
   close(): void {
     this.#run?.abort();
-    clearTimeout(this.#timer);
+    this.#stopTimer?.();
   }
 
   async #ask(offset: number): Promise<void> {
@@ -68,7 +68,8 @@ export class Search {
       this.answered = query;
       this.error = undefined;
       // Only the first page is asked for again: whoever has gone further would lose their place.
-      if (answer.pending > 0 && offset === 0) this.#timer = setTimeout(() => void this.#ask(0), AGAIN);
+      if (answer.pending > 0 && offset === 0)
+        this.#stopTimer = this.#client.environment.after(AGAIN, () => void this.#ask(0));
     } catch (error) {
       if (!run.signal.aborted) this.error = error as Error;
     } finally {

@@ -93,6 +93,11 @@ export class Page {
     return waiting[(at + 1) % waiting.length];
   }
 
+  /** Closes every dialog, whoever has opened it: each tells its owner. */
+  closeDialogs(): void {
+    for (const dialog of document.querySelectorAll<HTMLDialogElement>('dialog[open]')) dialog.close();
+  }
+
   /** Tells somebody something in passing. */
   say(text: string, kind: Notice['kind'] = 'info'): void {
     this.#notices += 1;

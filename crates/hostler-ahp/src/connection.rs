@@ -94,6 +94,9 @@ where
     let engine = context.engine.clone();
     let goodbye = talk(context, subscriber, deliveries, inbound, outbound).await;
     engine.forget_subscriber(id);
+    if goodbye == Goodbye::SignedOut {
+        tracing::info!("a client left because its browser was signed out");
+    }
     goodbye
 }
 
@@ -144,10 +147,7 @@ where
             tracing::info!("a client that did not read was disconnected");
             Goodbye::TooSlow
         }
-        () = signed_out.cancelled() => {
-            tracing::info!("a browser was signed out");
-            Goodbye::SignedOut
-        }
+        () = signed_out.cancelled() => Goodbye::SignedOut,
         () = &mut writing => Goodbye::Done,
         () = reader.run(inbound) => Goodbye::Done,
         () = stop.cancelled() => {

@@ -558,8 +558,9 @@ Examples:
   hostler link --list
   hostler link --revoke 3f2a
 
-A link is for the address that the host listens on. Where browsers reach it by another one, through a
-proxy or a tunnel, say so with --url, or for all links with `public-url` in the configuration file.")]
+A link is for the address that the host listens on. Where browsers reach it by another one, through
+a proxy or a tunnel, say so with --url, or for all links with `public-url` in the configuration
+file.")]
 pub(crate) struct LinkArgs {
     /// How long the link works, up to a day [default: 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1440))]

@@ -66,7 +66,8 @@ pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
     };
     console.note(&text, Style::Plain);
     if let Some(PageAt { addr, tls: true }) = own.host.page() {
-        console.note(&format!("Other machines reach it at wss://{addr}/ with the same token"), Style::Plain);
+        let port = addr.port();
+        console.note(&format!("Browsers and other machines speak TLS to it, on port {port}"), Style::Plain);
     }
 }
 

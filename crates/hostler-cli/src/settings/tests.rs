@@ -239,3 +239,31 @@ fn a_bad_value_says_where_it_was_given_and_what_it_should_be() {
         assert_eq!(check(flags, vars, file).unwrap_err(), expected);
     }
 }
+
+#[test]
+fn where_browsers_find_the_page_is_a_url_and_nothing_behind_it() {
+    for (given, expected) in [
+        ("https://box.example/", "https://box.example"),
+        ("http://[::1]:80", "http://[::1]"),
+        ("http://a:1", "http://a:1"),
+    ] {
+        assert_eq!(check(&[(Key::PublicUrl, given)], &[], "").unwrap().public_url.as_deref(), Some(expected));
+    }
+    for given in ["box.example", "ftp://a", "https://a/b", "https://a?b", "https://a#b", "https://me@a", "https://"] {
+        let error = check(&[(Key::PublicUrl, given)], &[], "").unwrap_err();
+        assert!(error.starts_with("--url must be an http or https URL without a path"), "{given}: {error}");
+    }
+}
+
+#[test]
+fn a_certificate_needs_its_key_and_proxies_are_addresses() {
+    let tls = check(&[], &[], "tls-cert = 'a.pem'\ntls-key = '/b.pem'").unwrap().tls.unwrap();
+    assert_eq!((tls.cert, tls.key), ("/etc/hostler/a.pem".into(), "/b.pem".into()));
+    let error = check(&[(Key::TlsCert, "a.pem")], &[], "").unwrap_err();
+    assert_eq!(error, "--tls-cert must be given together with tls-key.");
+    let error = check(&[], &[("HOSTLER_TLS_KEY", "a.pem")], "").unwrap_err();
+    assert_eq!(error, "HOSTLER_TLS_KEY must be given together with tls-cert.");
+    let proxies = check(&[], &[], "trusted-proxies = ['10.0.0.7', '::1']").unwrap().trusted_proxies;
+    assert_eq!(proxies.len(), 2);
+    assert!(check(&[], &[("HOSTLER_TRUSTED_PROXIES", "proxy.example")], "").unwrap_err().contains("IP addresses"));
+}

@@ -670,7 +670,7 @@ impl Cli {
                 flags.text(Key::TokenFile, args.token_file.as_ref());
                 flags.switch(Key::NoToken, args.no_token);
                 flags.text(Key::TlsCert, args.tls_cert.as_ref());
-                flags.text(Key::TlsKey, args.tls_key.as_ref());
+                flags.text(Key::TlsSecret, args.tls_key.as_ref());
                 flags.text(Key::Upstream, args.upstream.upstream.as_ref());
                 flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref());
                 flags.text(Key::Claude, args.claude.as_ref());

@@ -168,11 +168,11 @@ impl Layers {
             let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
             SettingsError::Invalid { origin, expected: format!("given together with {other}") }
         };
-        match (self.path(Key::TlsCert, environment), self.path(Key::TlsKey, environment)) {
+        match (self.path(Key::TlsCert, environment), self.path(Key::TlsSecret, environment)) {
             (Some(cert), Some(key)) => Ok(Some(TlsFiles { cert, key })),
             (None, None) => Ok(None),
             (Some(_), None) => Err(alone(Key::TlsCert, "tls-key")),
-            (None, Some(_)) => Err(alone(Key::TlsKey, "tls-cert")),
+            (None, Some(_)) => Err(alone(Key::TlsSecret, "tls-cert")),
         }
     }
 

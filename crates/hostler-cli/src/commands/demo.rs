@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use ahp_types::actions::{ActionEnvelope, StateAction};
 use ahp_types::state::{ResponsePart, UsageInfo};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::mpsc;
 
 use crate::Io;
@@ -23,6 +23,9 @@ use crate::turn::{Session, Shown, Turn, create_session, explain};
 
 const FIRST: &str = "hi";
 const SECOND: &str = "and once more";
+
+/// What is encoded in a place inside of the page: as browsers do it, and dots, which would make it a file.
+const IN_PLACES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 
 /// Shows everything at once.
 pub(crate) async fn demo(once: bool, wiring: &Wiring, settings: &Settings, io: &mut Io) -> Result<Exit, Failure> {
@@ -118,7 +121,7 @@ async fn start(wiring: &Wiring, settings: &Settings) -> Result<OwnHost, Failure>
 
 /// Where the session can be seen. A host that ends now shows nothing any more.
 async fn page(own: &OwnHost, session: &str, once: bool, io: &mut Io) -> Result<(), Failure> {
-    let place = format!("session/{}", utf8_percent_encode(session, NON_ALPHANUMERIC));
+    let place = format!("session/{}", utf8_percent_encode(session, IN_PLACES));
     if once {
         let sentence = "To see the session in a browser, run the demo without --once.";
         return Ok(io.console.out_line(sentence, Style::Dim)?);

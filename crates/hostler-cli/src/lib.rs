@@ -10,6 +10,7 @@
 
 mod args;
 mod attach;
+mod browser;
 mod catalogue;
 mod client;
 mod commands;

@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::sync::mpsc;
 
 use crate::Io;
+use crate::browser;
 use crate::client::{Client, Event};
 use crate::commands::{agents, serve};
 use crate::console::{Console, Style, one_line};
@@ -40,7 +41,7 @@ pub(crate) async fn demo(once: bool, wiring: &Wiring, settings: &Settings, io: &
 
     let mut shown = show(&own, &settings, io).await;
     if let Ok(session) = &shown {
-        shown = page(&own, session, once, io).await.map(|()| session.clone());
+        shown = page(&own, session, once, scratch.path(), wiring, io).await.map(|()| session.clone());
     }
     match &mut shown {
         Ok(_) if !once => keep_serving(&own, &settings, io).await,
@@ -119,17 +120,30 @@ async fn start(wiring: &Wiring, settings: &Settings) -> Result<OwnHost, Failure>
     OwnHost::start(wiring, &directory, lock, options, settings, reload::log).await
 }
 
-/// Where the session can be seen. A host that ends now shows nothing any more.
-async fn page(own: &OwnHost, session: &str, once: bool, io: &mut Io) -> Result<(), Failure> {
+/// Where the session can be seen, and on a desktop the page itself. A host that ends now shows nothing any more.
+async fn page(
+    own: &OwnHost,
+    session: &str,
+    once: bool,
+    scratch: &Path,
+    wiring: &Wiring,
+    io: &mut Io,
+) -> Result<(), Failure> {
     let place = format!("session/{}", utf8_percent_encode(session, IN_PLACES));
     if once {
         let sentence = "To see the session in a browser, run the demo without --once.";
         return Ok(io.console.out_line(sentence, Style::Dim)?);
     }
-    match own.link().await {
-        Some(link) => Ok(hop("page", &link.to(&place), &mut io.console)?),
-        None => Ok(()),
+    let Some(link) = own.link().await else { return Ok(()) };
+    hop("page", &link.to(&place), &mut io.console)?;
+    // Scripts and tests read the line; a person who reads it on a terminal looks at the page next.
+    if io.console.out_is_terminal()
+        && let Some(link) = own.link().await
+        && let Err(error) = browser::show(&link.to(&place), scratch, &wiring.environment)
+    {
+        tracing::info!(%error, "the page could not be opened in a browser");
     }
+    Ok(())
 }
 
 /// Says which session it has shown.

@@ -33,6 +33,8 @@ export class Page {
   listIsOpen = $state(false);
   /** Dialogs that can be opened from anywhere. */
   dialog: 'shortcuts' | 'settings' | 'device' | 'palette' | undefined = $state();
+  /** Whether somebody looks at this page. */
+  isSeen = $state(true);
   /** Whether the list and the rest are two screens. */
   isNarrow = $state(NARROW.matches);
   /** The time, as exactly as "5m ago" needs it. */

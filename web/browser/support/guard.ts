@@ -46,6 +46,12 @@ export class Guard {
     if (left.length > 0) throw new Error(`The page had problems that no test expects:\n  ${left.join('\n  ')}`);
   }
 
+  /** Begins anew: for another test. */
+  forget(): void {
+    this.#problems.length = 0;
+    this.#expected.length = 0;
+  }
+
   #add(problem: string): void {
     this.#problems.push(problem);
   }

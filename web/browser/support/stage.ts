@@ -113,9 +113,15 @@ export class Stage {
     process.stderr.write(`${name}: pictures and the host's log are in ${place}\n`);
   }
 
+  /** Closes the browsers and forgets what was seen in them; the host and its sessions stay. */
+  async clear(): Promise<void> {
+    await Promise.allSettled(this.#contexts.splice(0).map((context) => context.close()));
+    this.guard.forget();
+  }
+
   async end(): Promise<void> {
     for (const client of this.#clients) client.stop();
-    await Promise.allSettled(this.#contexts.map((context) => context.close()));
+    await this.clear();
     await this.hostler.stop();
     this.hostler.remove();
   }

@@ -24,3 +24,38 @@ export function staged(play: (stage: Stage) => Promise<void>): (context: TestCon
     stage.guard.check();
   };
 }
+
+/** One stage for all tests of a file that asks for it, and what was prepared there. */
+export type Shared<T> = (play: (stage: Stage, prepared: T) => Promise<void>) => (context: TestContext) => Promise<void>;
+
+/**
+ * For files whose tests do not get into each other's way: a host is started once, and each test closes its browsers.
+ * What is expected of the guard holds for the test that says so.
+ */
+export function shared<T>(prepare: (stage: Stage) => Promise<T>): Shared<T> {
+  let made: Promise<{ stage: Stage; prepared: T }> | undefined;
+  const begin = async () => {
+    browser ??= launch();
+    const stage = await Stage.begin(await browser);
+    try {
+      return { stage, prepared: await prepare(stage) };
+    } catch (error) {
+      await stage.end();
+      throw error;
+    }
+  };
+  afterAll(async () => {
+    await (await made?.catch(() => undefined))?.stage.end();
+  });
+  return (play) =>
+    async ({ task, onTestFinished }) => {
+      made ??= begin();
+      const { stage, prepared } = await made;
+      onTestFinished(async () => {
+        if (task.result?.state === 'fail') await stage.keep(task.name);
+        await stage.clear();
+      });
+      await play(stage, prepared);
+      stage.guard.check();
+    };
+}

@@ -1,0 +1,199 @@
+/** The list of sessions: what it says of each, how one finds them, and what one does to them. */
+
+import type { Locator, Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { activityOf, has, type SessionSummary, Status, type Uri } from '../src/ahp/index.ts';
+import { until } from '../tests/support/server.ts';
+import { address, sessions } from './support/address.ts';
+import type { Client } from './support/client.ts';
+import { seed } from './support/seed.ts';
+import { shared } from './support/staged.ts';
+
+const play = shared(async (stage) => {
+  const client = await stage.client();
+  return { client, ...(await seed(stage, client)) };
+});
+
+/** A session's line in the list. */
+function line(page: Page, title: string): Locator {
+  return sessions(page).getByRole('listitem').filter({ hasText: title });
+}
+
+/** The head of a group: it says how many sessions are in it. */
+function group(page: Page, title: string): Locator {
+  return sessions(page).getByRole('button', { name: new RegExp(`^${title}\\W+sessions: \\d`) });
+}
+
+async function choose(page: Page, title: string, action: string): Promise<void> {
+  await line(page, title).hover();
+  await page.getByRole('button', { name: `Actions for ${title}`, exact: true }).click();
+  await page.getByRole('menuitem', { name: action }).click();
+}
+
+/** What another client knows of a session when it is as it should be. */
+async function listed(client: Client, uri: Uri, is: (session: SessionSummary) => boolean): Promise<SessionSummary> {
+  const find = (items: readonly SessionSummary[]) => items.find(({ resource }) => resource === uri);
+  const { items } = await until(client.host.sessions.view, (view) => {
+    const session = find(view.items);
+    return session !== undefined && is(session);
+  });
+  return find(items) as SessionSummary;
+}
+
+test(
+  'sessions are grouped by folder, with their status in words, and those that wait come first',
+  play(async (stage) => {
+    const page = await stage.open('/');
+    await line(page, 'Put the old lamp away').waitFor();
+    const heads = sessions(page).getByRole('button', { name: /sessions: \d/ });
+    const words = (await heads.allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
+    expect(words[0]).toMatch(/^Waiting for you.* 1$/);
+    expect(
+      words
+        .slice(1)
+        .map((text) => text.split(/\W/)[0])
+        .sort(),
+    ).toEqual(['lighthouse', 'orchard']);
+    expect(await line(page, "Read the keeper's book").textContent()).toContain('Working');
+    expect(await line(page, 'Count the apples').textContent()).toContain('Failed');
+    // A group that waits says so in its head; its lines name their folders.
+    expect(await line(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
+
+    await group(page, 'orchard').click();
+    await line(page, 'Count the apples').waitFor({ state: 'hidden' });
+    await page.reload();
+    await line(page, 'The lamp goes out too early').waitFor();
+    expect(await line(page, 'Count the apples').count()).toBe(0);
+    await group(page, 'orchard').click();
+    await line(page, 'Count the apples').waitFor();
+  }),
+);
+
+test(
+  'a session that ends unseen is marked as unread, until somebody looks at it',
+  play(async (stage, { client }) => {
+    const page = await stage.open('/');
+    const { uri, chat, session } = await client.session();
+    await chat.send({ text: '!wait 300\n!say It is done.' });
+    await session.rename('Ends while nobody looks');
+    const mark = line(page, 'Ends while nobody looks').getByText('Unread');
+    await mark.waitFor();
+    expect(has((await listed(client, uri, ({ status }) => activityOf(status) === 'idle')).status, Status.isRead)).toBe(
+      false,
+    );
+
+    await line(page, 'Ends while nobody looks').getByRole('link').click();
+    await page.getByText('It is done.', { exact: true }).waitFor();
+    await mark.waitFor({ state: 'hidden' });
+    await listed(client, uri, ({ status }) => has(status, Status.isRead));
+
+    // What ends under somebody's eyes is read, and is not marked for a moment either.
+    await page.getByRole('textbox', { name: 'Message' }).fill('!say Seen as it came.');
+    await page.keyboard.press('Enter');
+    await page.getByText('Seen as it came.', { exact: true }).waitFor();
+    await listed(client, uri, ({ status }) => has(status, Status.isRead) && activityOf(status) === 'idle');
+    expect(await mark.count()).toBe(0);
+
+    // Somebody may want to find it again.
+    await choose(page, 'Ends while nobody looks', 'Mark as unread');
+    await mark.waitFor();
+    await listed(client, uri, ({ status }) => !has(status, Status.isRead));
+  }),
+);
+
+test(
+  'typing narrows the list to names and folders, and Enter opens the first',
+  play(async (stage, { failed }) => {
+    const page = await stage.open('/');
+    await line(page, 'Count the apples').waitFor();
+    await page.keyboard.press('/');
+    await page.keyboard.type('ORCH');
+    await line(page, 'The lamp goes out too early').waitFor({ state: 'hidden' });
+    expect(await line(page, 'Count the apples').count()).toBe(1);
+    expect(await line(page, "Read the keeper's book").count()).toBe(1);
+
+    await page.keyboard.type('ard apples');
+    await line(page, "Read the keeper's book").waitFor({ state: 'hidden' });
+    await page.keyboard.press('Enter');
+    await page.getByText('cannot be used with your account').waitFor();
+    expect(new URL(page.url()).pathname).toBe(address(failed));
+
+    await page.getByRole('searchbox', { name: 'Find a session' }).fill('no such thing');
+    await sessions(page).getByText('No session has this').waitFor();
+    await sessions(page).getByRole('button', { name: 'Clear' }).click();
+    await line(page, 'The lamp goes out too early').waitFor();
+  }),
+);
+
+test(
+  'words that were said lead to the session and to the turn, with what stands around them',
+  play(async (stage, { client }) => {
+    const far = Array.from({ length: 12 }, (_, at) => `!say Line ${at}.\\n\\n${'The tide came in. '.repeat(60)}`);
+    const { uri, session } = await client.answered('!say A heron stood on the breakwater at dawn.', ...far);
+    await session.rename('Birds');
+    const page = await stage.open('/');
+    await page.getByRole('searchbox', { name: 'Find a session' }).fill('heron breakwater');
+    await page.getByRole('button', { name: 'Search all messages for “heron breakwater”' }).click();
+    const found = page.getByRole('article').filter({ hasText: 'Birds' });
+    const place = found.getByRole('link').filter({ hasText: 'heron' });
+    await place.waitFor();
+    expect(await place.locator('mark').allInnerTexts()).toEqual(['heron', 'breakwater']);
+    expect(await place.textContent()).toContain('A heron stood on the breakwater');
+
+    await place.click();
+    expect(new URL(page.url()).pathname.startsWith(address(uri))).toBe(true);
+    const turn = page.getByText('A heron stood on the breakwater at dawn.', { exact: true });
+    await turn.waitFor();
+    // One stands before it, not at the chat's end.
+    await expect.poll(async () => (await turn.boundingBox())?.y).toBeGreaterThan(0);
+    expect((await turn.boundingBox())?.y).toBeLessThan(800);
+    await page.goBack();
+    await place.waitFor();
+    expect(await page.getByRole('searchbox', { name: 'Search all messages' }).inputValue()).toBe('heron breakwater');
+  }),
+);
+
+test(
+  'a name, the archive and an end: what is done to a session is seen by another client',
+  play(async (stage, { client }) => {
+    const { uri, session } = await client.answered('something old');
+    await session.rename('Something old');
+    const page = await stage.open('/');
+    await choose(page, 'Something old', 'Rename');
+    await page.getByRole('textbox', { name: 'Name of the session' }).fill('Something new');
+    await page.keyboard.press('Enter');
+    await line(page, 'Something new').waitFor();
+    await listed(client, uri, ({ title }) => title === 'Something new');
+
+    // What another client calls it is shown here.
+    await session.rename('Something borrowed');
+    await line(page, 'Something borrowed').waitFor();
+
+    await choose(page, 'Something borrowed', 'Archive');
+    await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
+    await listed(client, uri, ({ status }) => has(status, Status.isArchived));
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Show archived sessions' }).click();
+    await choose(page, 'Something borrowed', 'Unarchive');
+    await listed(client, uri, ({ status }) => !has(status, Status.isArchived));
+    await page.getByRole('button', { name: 'Back to all' }).click();
+
+    await line(page, 'Something borrowed').getByRole('link').click();
+    await page.getByText('You said: something old').waitFor();
+    await choose(page, 'Something borrowed', 'Delete');
+    const question = page.getByRole('dialog', { name: 'Delete this session?' });
+    await question.getByRole('button', { name: 'Keep it' }).click();
+    await question.waitFor({ state: 'hidden' });
+    expect(await line(page, 'Something borrowed').count()).toBe(1);
+
+    const other = await stage.open(address(uri), page.context());
+    await other.getByText('You said: something old').waitFor();
+    await choose(page, 'Something borrowed', 'Delete');
+    await question.getByRole('button', { name: 'Delete', exact: true }).click();
+    await line(page, 'Something borrowed').waitFor({ state: 'hidden' });
+    // Whoever has it open is told.
+    await other.getByRole('heading', { name: /gone|deleted/i }).waitFor();
+    await until(client.host.sessions.view, ({ items }) => items.every(({ resource }) => resource !== uri));
+    await expect((await stage.client()).open(uri)).rejects.toThrow();
+  }),
+);

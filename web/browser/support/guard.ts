@@ -40,16 +40,16 @@ export class Guard {
     this.#expected.push(...problems);
   }
 
+  /** Begins anew. */
+  forget(): void {
+    this.#problems.length = 0;
+    this.#expected.length = 0;
+  }
+
   /** Fails if there was a problem that nobody expected. */
   check(): void {
     const left = this.#problems.filter((problem) => !this.#expected.some((expected) => expected.test(problem)));
     if (left.length > 0) throw new Error(`The page had problems that no test expects:\n  ${left.join('\n  ')}`);
-  }
-
-  /** Begins anew: for another test. */
-  forget(): void {
-    this.#problems.length = 0;
-    this.#expected.length = 0;
   }
 
   #add(problem: string): void {

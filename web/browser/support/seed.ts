@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url';
 import type { ChatState, Uri } from '../../src/ahp/index.ts';
 import { until } from '../../tests/support/server.ts';
 import { type Client, ended, type Opened } from './client.ts';
+import { say } from './script.ts';
 import type { Stage } from './stage.ts';
 
 export interface Seed {
@@ -100,11 +101,6 @@ export async function seed(stage: Stage, client: Client): Promise<Seed> {
     return last?.kind === 'markdown' && last.content.endsWith('the stairs');
   });
   return { finished: finished.uri, waiting: waiting.uri, failed: failed.uri, working: working.uri };
-}
-
-/** A directive for the scripted model. */
-function say(text: string): string {
-  return `!say ${text.replaceAll('\n', '\\n')}`;
 }
 
 /** Says yes to each tool until the turn is over. */

@@ -31,6 +31,7 @@ export class Stage {
   readonly #browser: Browser;
   readonly #contexts: BrowserContext[] = [];
   readonly #clients: Client[] = [];
+  #lasting = 0;
 
   private constructor(browser: Browser) {
     this.#browser = browser;
@@ -113,14 +114,20 @@ export class Stage {
     process.stderr.write(`${name}: pictures and the host's log are in ${place}\n`);
   }
 
-  /** Closes the browsers and forgets what was seen in them; the host and its sessions stay. */
+  /** Who is here now belongs to the stage, and stays when it is cleared. */
+  keepClients(): void {
+    this.#lasting = this.#clients.length;
+  }
+
+  /** Sends everybody away who came since the beginning; the host stays, with what it knows. */
   async clear(): Promise<void> {
+    for (const client of this.#clients.splice(this.#lasting)) client.stop();
     await Promise.allSettled(this.#contexts.splice(0).map((context) => context.close()));
     this.guard.forget();
   }
 
   async end(): Promise<void> {
-    for (const client of this.#clients) client.stop();
+    this.#lasting = 0;
     await this.clear();
     await this.hostler.stop();
     this.hostler.remove();

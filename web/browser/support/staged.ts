@@ -11,8 +11,11 @@ afterAll(async () => {
   await (await browser)?.close();
 });
 
+type Play = (stage: Stage) => Promise<void>;
+type Test = (context: TestContext) => Promise<void>;
+
 /** A test on a stage of its own, which fails too if the page has had problems that the test does not expect. */
-export function staged(play: (stage: Stage) => Promise<void>): (context: TestContext) => Promise<void> {
+export function staged(play: Play): Test {
   return async ({ task, onTestFinished }) => {
     browser ??= launch();
     const stage = await Stage.begin(await browser);
@@ -32,13 +35,17 @@ export type Shared<T> = (play: (stage: Stage, prepared: T) => Promise<void>) => 
  * For files whose tests do not get into each other's way: a host is started once, and each test closes its browsers.
  * What is expected of the guard holds for the test that says so.
  */
-export function shared<T>(prepare: (stage: Stage) => Promise<T>): Shared<T> {
-  let made: Promise<{ stage: Stage; prepared: T }> | undefined;
+export function shared(): Shared<undefined>;
+export function shared<T>(prepare: (stage: Stage) => Promise<T>): Shared<T>;
+export function shared<T>(prepare?: (stage: Stage) => Promise<T>): Shared<T | undefined> {
+  let made: Promise<{ stage: Stage; prepared: T | undefined }> | undefined;
   const begin = async () => {
     browser ??= launch();
     const stage = await Stage.begin(await browser);
     try {
-      return { stage, prepared: await prepare(stage) };
+      const prepared = await prepare?.(stage);
+      stage.keepClients();
+      return { stage, prepared };
     } catch (error) {
       await stage.end();
       throw error;

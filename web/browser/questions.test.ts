@@ -1,0 +1,155 @@
+/** What an agent asks people: questions of every kind, and what they think of a plan. */
+
+import type { Locator, Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { until } from '../tests/support/server.ts';
+import { address } from './support/address.ts';
+import { axe } from './support/axe.ts';
+import { ended } from './support/client.ts';
+import { say, script, tool } from './support/script.ts';
+import { shared } from './support/staged.ts';
+
+const staged = shared();
+
+const COLOUR = {
+  question: 'Which colour has the door?',
+  header: 'Colour',
+  multiSelect: false,
+  options: [
+    { label: 'Red', description: 'As a rose' },
+    { label: 'Blue', description: 'As the sea' },
+  ],
+};
+const SIZES = {
+  question: 'Which sizes are wanted?',
+  header: 'Sizes',
+  multiSelect: true,
+  options: [
+    { label: 'Small', description: 'For one' },
+    { label: 'Middle', description: 'For two' },
+    { label: 'Large', description: 'For many' },
+  ],
+};
+const NAME = {
+  question: 'What is it called?',
+  header: 'Name',
+  multiSelect: false,
+  options: [
+    { label: 'Dolphin', description: 'As before' },
+    { label: 'Whale', description: 'Larger' },
+  ],
+};
+
+function ask(...questions: readonly object[]): string {
+  return tool('AskUserQuestion', { questions });
+}
+
+/** What was answered, beside its question. */
+function answerTo(page: Page, { question }: typeof COLOUR): Locator {
+  return page.locator('dl > div').filter({ hasText: question }).getByRole('definition');
+}
+
+test(
+  'three questions are answered one after the other: one choice, several, own words',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await chat.send(script(ask(COLOUR, SIZES, NAME), say('Thank you.')));
+    const card = page.getByRole('group', { name: 'The agent has 3 questions' });
+    await card.getByRole('group', { name: COLOUR.question }).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await card.getByRole('radio', { name: /Blue/ }).check();
+    await card.getByRole('button', { name: 'Next' }).click();
+
+    // Another page shows what was chosen so far.
+    const other = await stage.open(address(uri), 'phone');
+    await expect.poll(() => other.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
+
+    await card.getByRole('checkbox', { name: /Small/ }).check();
+    await card.getByRole('checkbox', { name: /Large/ }).check();
+    await card.getByRole('textbox', { name: /Something else as well/ }).fill('and tiny');
+    await card.getByRole('button', { name: 'Next' }).click();
+    await card.getByRole('textbox', { name: /Something else, in your own words/ }).fill('Porpoise');
+
+    // Whoever goes back finds what was said.
+    await card.getByRole('button', { name: /Sizes/ }).click();
+    expect(await card.getByRole('checkbox', { name: /Large/ }).isChecked()).toBe(true);
+    expect(await card.getByRole('checkbox', { name: /Middle/ }).isChecked()).toBe(false);
+    await card.getByRole('button', { name: /Name/ }).click();
+    await card.getByRole('button', { name: 'Send answers' }).click();
+
+    await page.getByText('Thank you.', { exact: true }).waitFor();
+    for (const one of [page, other]) {
+      await answerTo(one, COLOUR).filter({ hasText: 'Blue' }).waitFor();
+      await answerTo(one, SIZES)
+        .filter({ hasText: /Small.*Large.*and tiny/ })
+        .waitFor();
+      await answerTo(one, NAME).filter({ hasText: 'Porpoise' }).waitFor();
+    }
+    // The agent has heard it, too.
+    const { state } = await until(chat.view, ended(1));
+    const calls = state?.turns[0]?.responseParts.filter(({ kind }) => kind === 'toolCall');
+    const told = calls?.map((part) => part.kind === 'toolCall' && 'content' in part.toolCall && part.toolCall.content);
+    for (const word of ['Blue', 'Small', 'Large', 'and tiny', 'Porpoise']) expect(JSON.stringify(told)).toContain(word);
+    expect(await axe(page)).toEqual([]);
+  }),
+);
+
+test(
+  'a question is answered by keys alone, another one is declined, and one dismissed',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await chat.send(script(ask(COLOUR), say('One.'), ask(NAME), say('Two.'), ask(SIZES), say('Three.')));
+    const card = page.getByRole('group', { name: 'The agent has a question' });
+    await card.waitFor();
+    await page.getByRole('region', { name: 'Conversation' }).focus();
+    await page.keyboard.press('2');
+    expect(await card.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
+    await page.keyboard.press('Enter');
+    await answerTo(page, COLOUR).filter({ hasText: 'Blue' }).waitFor();
+
+    await card.getByRole('group', { name: NAME.question }).waitFor();
+    await card.getByRole('button', { name: 'Decline' }).click();
+    await page.getByText('Declined to answer').waitFor();
+    await card.getByRole('group', { name: SIZES.question }).waitFor();
+    await card.getByRole('button', { name: 'Dismiss' }).click();
+    await page.getByText('Dismissed without an answer').waitFor();
+    await page.getByText('Three.', { exact: true }).waitFor();
+  }),
+);
+
+test(
+  'a plan is sent back with words, and the next one is approved',
+  staged(async (stage) => {
+    const { uri, session, chat } = await (await stage.client()).session();
+    await session.configure({ permissionMode: 'plan' });
+    const page = await stage.open(address(uri));
+    const plan = (text: string) => tool('ExitPlanMode', { plan: text });
+    const first = '# The first plan\n\n1. Buy **paint**\n2. Paint the door';
+    await chat.send(script(plan(first), say('I think again.'), plan('Paint it *twice*.'), say('On it.')));
+    const card = page.getByRole('group', { name: 'The agent proposes a plan' });
+    await card.getByRole('heading', { name: 'The first plan' }).waitFor();
+    await card.getByRole('listitem').filter({ hasText: 'Buy paint' }).waitFor();
+    expect(await axe(page)).toEqual([]);
+
+    await card.getByRole('button', { name: /…$/ }).click();
+    await card.getByRole('textbox', { name: 'What should be different?' }).fill('Twice, please');
+    await card.getByRole('button', { name: 'Keep planning with this' }).click();
+    await page.getByText('Twice, please', { exact: true }).waitFor();
+    await page.getByText('I think again.', { exact: true }).waitFor();
+
+    await card.getByText('twice').waitFor();
+    await card.getByRole('button').first().click();
+    await page.getByText('On it.', { exact: true }).waitFor();
+    await page
+      .getByText(/^Plan: /)
+      .last()
+      .waitFor();
+    // What was agreed on can be read again, and the session has left planning behind.
+    await page.getByText('Show the plan').last().click();
+    await page.getByText('Paint it twice.').waitFor();
+    await until(session.view, ({ state }) => state?.config?.values.permissionMode !== 'plan');
+    await page.getByRole('button', { name: /^Permission mode: (?!.*[Pp]lan)/ }).waitFor();
+  }),
+);

@@ -1,6 +1,8 @@
 /** What the client needs of the world around it. A browser has all of it; tests bring their own. */
 
 export interface Socket {
+  /** 1 while it is open, more when it ends or has ended. */
+  readonly readyState: number;
   onopen: ((event: never) => void) | null;
   onmessage: ((event: { readonly data: unknown }) => void) | null;
   onclose: ((event: { readonly code: number; readonly reason: string }) => void) | null;

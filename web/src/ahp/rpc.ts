@@ -36,6 +36,9 @@ interface Open {
 const MALFORMED = 4002;
 const SILENT = 4003;
 
+/** A socket's `readyState`. */
+const OPEN = 1;
+
 export class Rpc {
   readonly #socket: Socket;
   readonly #environment: Environment;
@@ -104,7 +107,8 @@ export class Rpc {
   }
 
   #send(message: object): void {
-    this.#socket.send(JSON.stringify(message));
+    // On one that is ending it would be lost all the same, and browsers complain; that it has ended is said soon.
+    if (this.#socket.readyState === OPEN) this.#socket.send(JSON.stringify(message));
   }
 
   #received(data: unknown): void {

@@ -13,6 +13,10 @@ export class Cable implements Socket {
   readonly down: string[] = [];
   closed = false;
 
+  get readyState(): number {
+    return this.closed ? 3 : 1;
+  }
+
   send(text: string): void {
     if (!this.closed) this.up.push(text);
   }

@@ -98,15 +98,103 @@ test(
   }),
 );
 
+/** What a browser says of a host that does not let it in any more. */
+const SHUT_OUT = [/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/];
+
+/** Whether it is what one sees at its place. */
+function isOnTop(element: Element): boolean {
+  const { x, y, width, height } = element.getBoundingClientRect();
+  return element.contains(document.elementFromPoint(x + width / 2, y + height / 2));
+}
+
 test(
-  'somebody who signs out is at the door again, in every tab',
+  'whoever signs out everywhere is at the door in every tab and browser, and comes back to the same session',
   staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const { uri } = await (await stage.client()).answered('behind the door');
+    const page = await stage.open(address(uri));
+    const tab = await stage.open('/search?q=door', page.context());
+    const phone = await stage.open('/', 'phone');
+    await page.getByText('You said: behind the door').waitFor();
+    await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
+    await sessions(phone).waitFor();
+    await page.keyboard.press('Control+,');
+    await page.getByRole('button', { name: 'Sign out everywhere' }).click();
+    for (const one of [page, tab, phone]) await one.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    // Nothing of it can be reached any more, neither with the eye nor with keys.
+    expect(await page.getByRole('dialog').count()).toBe(0);
+    expect(await axe(page)).toEqual([]);
+    const link = page.getByRole('textbox', { name: 'Link' });
+    await expect.poll(() => link.evaluate((field) => field === document.activeElement)).toBe(true);
+    for (let at = 0; at < 5; at++) {
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate(() => document.activeElement?.closest('[inert]') ?? null)).toBe(null);
+    }
+    const covered = page.getByText('You said: behind the door');
+    expect(await covered.evaluate(isOnTop)).toBe(false);
+    const refused = await page.request.get(`${stage.origin}/sign-in`);
+    expect(await refused.json()).toMatchObject({ signedIn: false, required: true });
+
+    await link.fill(`${stage.origin}/#link=${await stage.code()}`);
+    await page.keyboard.press('Enter');
+    await link.waitFor({ state: 'hidden' });
+    expect(await covered.evaluate(isOnTop)).toBe(true);
+    expect(new URL(page.url()).pathname).toBe(address(uri));
+    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
+    // A cookie belongs to all tabs of a browser, and to no other browser.
+    await tab.reload();
+    await tab.getByRole('heading', { name: 'Search' }).waitFor();
+    expect(await phone.getByRole('heading', { name: 'Sign in to Hostler' }).isVisible()).toBe(true);
+  }),
+);
+
+test(
+  'somebody who signs out here is at the door here alone',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
     const page = await stage.open('/');
-    const other = await stage.open('/', page.context());
-    for (const tab of [page, other]) await sessions(tab).waitFor();
-    stage.guard.expect(/status of 401/, /WebSocket connection to '.*' failed/, /answer 401/);
-    const client = await stage.client();
-    await client.host.client.request('hostler/signOut', { channel: 'ahp-root://' });
-    for (const tab of [page, other]) await tab.getByRole('button', { name: 'Sign in' }).waitFor();
+    const other = await stage.open('/');
+    for (const one of [page, other]) await sessions(one).waitFor();
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    await page.reload();
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    expect(await page.context().cookies()).toEqual([]);
+    await other.reload();
+    await sessions(other).waitFor();
+  }),
+);
+
+test(
+  'a device that is signed in makes a link for another one, which leads to the same session once',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const { uri } = await (await stage.client()).answered('from here to there');
+    const page = await stage.open(address(uri));
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Continue on another device' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Continue on another device' });
+    await dialog.getByRole('img', { name: 'QR code of the link' }).waitFor();
+    const link = await dialog.getByRole('textbox', { name: 'Link' }).inputValue();
+    expect(link.startsWith(`${stage.origin}${address(uri)}#link=`)).toBe(true);
+    await dialog.getByRole('button', { name: 'Another link' }).click();
+    const next = dialog.getByRole('textbox', { name: 'Link' });
+    await expect.poll(() => next.inputValue()).not.toBe(link);
+
+    const phone = await (await stage.context('phone')).newPage();
+    await phone.goto(link);
+    await phone.getByText('You said: from here to there').waitFor();
+    expect(phone.url()).toBe(stage.origin + address(uri));
+    const late = await (await stage.context()).newPage();
+    await late.goto(link);
+    await late.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
+
+    // Whoever made it sees who came, and can send them away again.
+    await dialog.getByRole('button', { name: 'Done' }).click();
+    await page.keyboard.press('Control+,');
+    await page.getByText(/\(this one\)/).waitFor();
+    await page.getByRole('button', { name: /^Sign out (?!here|everywhere)/ }).click();
+    await phone.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
   }),
 );

@@ -7,25 +7,38 @@ import { slow } from './support/network.ts';
 import { staged } from './support/staged.ts';
 
 test(
-  'a host that is away is told of, and the page goes on when it is back',
+  'a host that is away is told of, with a countdown, and what is said meanwhile arrives when it is back',
   staged(async (stage) => {
     stage.guard.expect(...NO_CONNECTION);
     const { uri } = await (await stage.client()).answered('before');
     const page = await stage.open(address(uri));
     await page.getByText('You said: before').waitFor();
-    const banner = page.getByRole('status').filter({ hasText: /host/i });
+    const banner = page.getByRole('region', { name: 'Connection' }).getByText(/Trying/);
     expect(await banner.count()).toBe(0);
 
-    await stage.hostler.stop();
-    await banner.waitFor();
-    // What is there can be read in the meantime.
+    await stage.hostler.stop('SIGKILL');
+    await page.getByRole('status').filter({ hasText: 'The host is away' }).waitFor();
+    // The seconds until it is tried again become fewer.
+    const seconds: number[] = [];
+    const isCountingDown = async () => {
+      const [, number] = /in (\d+) s/.exec((await banner.textContent()) ?? '') ?? [];
+      if (number !== undefined && Number(number) !== seconds.at(-1)) seconds.push(Number(number));
+      return seconds.some((one, at) => seconds[at + 1] === one - 1);
+    };
+    await expect.poll(isCountingDown).toBe(true);
+    // What is there can be read in the meantime, and more can be said.
     expect(await page.getByText('You said: before').isVisible()).toBe(true);
+    await page.getByRole('textbox', { name: 'Message' }).fill('said to nobody');
+    await page.keyboard.press('Enter');
 
     await stage.start();
     await banner.waitFor({ state: 'hidden' });
+    await page.getByText('You said: said to nobody').waitFor();
+    expect(await page.getByText('You said: before').isVisible()).toBe(true);
     await page.getByRole('textbox', { name: 'Message' }).fill('after');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: after').waitFor();
+    expect(await page.getByText('You said: said to nobody').count()).toBe(1);
   }),
 );
 

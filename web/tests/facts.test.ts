@@ -101,7 +101,7 @@ test('pictures are those without scripts that the host keeps', () => {
     isPicture(undefined),
   ]).toEqual([true, true, false, false]);
   const at = (uri: string) => pictureOf({ type: 'resource', label: 'x', uri, contentType: 'image/png' });
-  expect(at('ahp-content:/a')).toEqual({ uri: 'ahp-content:/a' });
+  expect(at('ahp-content:/a')).toEqual({ uri: 'ahp-content:/a', contentType: 'image/png' });
   expect(at('https://a.b/c.png')).toBeUndefined();
   expect(pictureOf({ type: 'simple', label: 'x' })).toBeUndefined();
 });

@@ -9,23 +9,27 @@ export function isPicture(contentType: string | undefined): boolean {
   return contentType !== undefined && PICTURES.has(contentType.split(';', 1)[0]?.trim().toLowerCase() ?? '');
 }
 
+/** A picture that is named, or carried along. */
+export type Shown = { readonly contentType: string } & ({ readonly uri: Uri } | { readonly data: string });
+
 /** Where the contents of an attachment are, if it is a picture that can be shown. */
-export function pictureOf(attachment: Attachment): { uri: Uri } | { data: string; contentType: string } | undefined {
-  if (!('contentType' in attachment) || !isPicture(attachment.contentType)) return undefined;
+export function pictureOf(attachment: Attachment): Shown | undefined {
+  if (!('contentType' in attachment) || !attachment.contentType || !isPicture(attachment.contentType)) return undefined;
   if (attachment.type === 'embeddedResource') return { data: attachment.data, contentType: attachment.contentType };
   // Only what the host keeps: nothing is asked of another place.
   return attachment.type === 'resource' && /^(ahp-content|file):/.test(attachment.uri)
-    ? { uri: attachment.uri }
+    ? { uri: attachment.uri, contentType: attachment.contentType }
     : undefined;
 }
 
 /** Reads a picture. Whoever gets the address takes it back by `URL.revokeObjectURL`. */
-export async function addressOf(client: Client, picture: NonNullable<ReturnType<typeof pictureOf>>): Promise<string> {
+export async function addressOf(client: Client, picture: Shown): Promise<string> {
   if ('data' in picture) return URL.createObjectURL(blobOf(picture.data, picture.contentType));
-  const { uri } = picture;
+  const { uri, contentType } = picture;
   const read = await client.request('resourceRead', { channel: ROOT, uri, encoding: 'base64' });
-  if (read.encoding !== 'base64' || !isPicture(read.contentType)) throw new Error('The host has no picture there.');
-  return URL.createObjectURL(blobOf(read.data, read.contentType ?? ''));
+  if (read.encoding !== 'base64') throw new Error('The host has no picture there.');
+  // What the host keeps by its contents has no type of its own there: whoever names it says what it is.
+  return URL.createObjectURL(blobOf(read.data, contentType));
 }
 
 function blobOf(base64: string, type: string): Blob {

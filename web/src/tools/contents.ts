@@ -33,7 +33,8 @@ export function readContents(client: Client, ref: ContentRef): Promise<Contents>
 
 async function fetched(client: Client, ref: ContentRef): Promise<Contents> {
   const { data, encoding, contentType } = await client.request('resourceRead', { channel: ROOT, uri: ref.uri });
-  const type = contentType ?? ref.contentType ?? 'application/octet-stream';
+  // Whoever names contents knows what they are; where they are kept, they may be nothing but bytes.
+  const type = ref.contentType ?? contentType ?? 'application/octet-stream';
   if (encoding === 'utf-8') return { kind: 'text', text: data };
   return classify(fromBase64(data), type);
 }

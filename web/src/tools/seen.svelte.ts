@@ -1,5 +1,6 @@
 /** What is kept about calls and requests while their cards come and go, as they do when somebody scrolls. */
 
+import { untrack } from 'svelte';
 import type { Attachment } from 'svelte/attachments';
 import { SvelteMap, SvelteSet } from 'svelte/reactivity';
 import { listen } from './keys.ts';
@@ -28,6 +29,8 @@ export function waits(place: string, press: (key: string) => boolean): Attachmen
       else onScreen.delete(place);
     });
     observer.observe(element);
+    // Until it is known whether it is seen, nobody is reminded of it.
+    untrack(() => onScreen.add(place));
     const stop = listen({ element, press });
     return () => {
       observer.disconnect();

@@ -75,11 +75,6 @@ export function stderrOf(meta: Meta | undefined): string | undefined {
   return string(told(meta).stderr);
 }
 
-/** The turn that a message of a person interrupted, or that it was carried on in. */
-export function continues(meta: Meta | undefined): boolean {
-  return string(told(meta).continues) !== undefined;
-}
-
 export function dollars(amount: number): string {
   if (amount === 0) return '$0';
   if (amount < 0.001) return '< $0.001';

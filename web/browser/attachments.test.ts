@@ -1,0 +1,197 @@
+/** Files on their way into a message. */
+
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { FileChooser, Locator, Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { address } from './support/address.ts';
+import { axe } from './support/axe.ts';
+import { png } from './support/files.ts';
+import { shared } from './support/staged.ts';
+
+const staged = shared();
+
+const SHOT = png(12, 8, [200, 60, 20]);
+
+function file(name: string, mimeType: string, buffer: Buffer | string) {
+  return { name, mimeType, buffer: Buffer.from(buffer) };
+}
+
+/** What a button that asks for files leads to. */
+async function chooser(page: Page, button: Locator): Promise<FileChooser> {
+  const [chosen] = await Promise.all([page.waitForEvent('filechooser'), button.click()]);
+  return chosen;
+}
+
+function field(page: Page): Locator {
+  return page.getByRole('textbox', { name: 'Message' });
+}
+
+function chips(page: Page): Locator {
+  return page.getByRole('list', { name: 'Attachments' }).getByRole('listitem');
+}
+
+function sendButton(page: Page): Locator {
+  return page.getByRole('button', { name: 'Send', exact: true });
+}
+
+test(
+  'a picture from the file picker is seen before sending, in the turn, and by the model',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    const asked = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
+    expect(asked.isMultiple()).toBe(true);
+    await asked.setFiles([file('shot.png', 'image/png', SHOT), file('notes.txt', 'text/plain', 'Mind the gap.')]);
+    await chips(page).filter({ hasText: 'shot.png' }).filter({ hasText: '12 × 8' }).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await chips(page).filter({ hasText: 'notes.txt' }).getByRole('button', { name: 'Remove notes.txt' }).click();
+    expect(await chips(page).count()).toBe(1);
+
+    await field(page).fill(`!see ${SHOT.toString('base64')} I see it.`);
+    await sendButton(page).click();
+    await page.getByText('I see it.', { exact: true }).waitFor();
+    expect(await chips(page).count()).toBe(0);
+    const picture = page.getByRole('button', { name: 'Picture shot.png' });
+    const width = () => picture.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth);
+    await expect.poll(width).toBe(12);
+    await picture.click();
+    await page.getByRole('dialog', { name: 'shot.png' }).getByRole('img', { name: 'shot.png' }).waitFor();
+    expect(await axe(page)).toEqual([]);
+  }),
+);
+
+test(
+  'files are dropped, and a picture is pasted',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).session();
+    const context = await stage.signIn(await stage.context());
+    await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+    const page = await stage.open(address(uri), context);
+    await field(page).waitFor();
+    const dataTransfer = await page.evaluateHandle(() => {
+      const data = new DataTransfer();
+      data.items.add(new File(['one'], 'one.txt', { type: 'text/plain' }));
+      data.items.add(new File(['two'], 'two.txt', { type: 'text/plain' }));
+      return data;
+    });
+    const pane = page.getByRole('main');
+    await pane.dispatchEvent('dragover', { dataTransfer });
+    await page.getByText('Drop to attach').waitFor();
+    await pane.dispatchEvent('drop', { dataTransfer });
+    await page.getByText('Drop to attach').waitFor({ state: 'hidden' });
+    await expect.poll(() => chips(page).count()).toBe(2);
+
+    await page.evaluate(
+      async (bytes) => {
+        const picture = new Blob([new Uint8Array(bytes)], { type: 'image/png' });
+        await navigator.clipboard.write([new ClipboardItem({ 'image/png': picture })]);
+      },
+      [...SHOT],
+    );
+    await field(page).press('Control+v');
+    await chips(page).filter({ hasText: '12 × 8' }).waitFor();
+    // A message may be nothing but files.
+    await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
+    await sendButton(page).click();
+    await page.getByRole('button', { name: /^Picture/ }).waitFor();
+    await page.getByRole('article').getByText('two.txt').waitFor();
+  }),
+);
+
+test(
+  'what would be made smaller is told before sending, and what cannot be sent stands in the way until it is removed',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    const picker = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
+    await picker.setFiles([
+      file('wall.png', 'image/png', png(1800, 300, [20, 90, 160])),
+      file('data.bin', 'application/octet-stream', Buffer.from([0, 1, 2, 255, 254, 0, 7])),
+    ]);
+    await page.getByText(/^wall\.png: .*\d/).waitFor();
+    await page.getByText(/^data\.bin cannot be sent: .{10}/).waitFor();
+    await chips(page).filter({ hasText: 'data.bin' }).getByText('Cannot be sent').waitFor();
+    await field(page).fill('look at this wall');
+    expect(await sendButton(page).isDisabled()).toBe(true);
+    await field(page).press('Enter');
+    expect(await field(page).inputValue()).toBe('look at this wall');
+    expect(await axe(page)).toEqual([]);
+
+    await page.getByRole('button', { name: 'Remove data.bin' }).click();
+    await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
+    await field(page).press('Enter');
+    await page.getByText('You said: look at this wall').waitFor();
+    await page.getByRole('button', { name: 'Picture wall.png' }).waitFor();
+  }),
+);
+
+test(
+  'a phone offers its camera',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).session();
+    const page = await stage.open(address(uri), 'phone');
+    await page.getByRole('button', { name: 'Attach' }).click();
+    const camera = await chooser(page, page.getByRole('menuitem', { name: 'Take a picture' }));
+    expect(await camera.element().getAttribute('capture')).toBe('environment');
+    expect(await camera.element().getAttribute('accept')).toBe('image/*');
+    await camera.setFiles(file('photo.png', 'image/png', SHOT));
+    await chips(page).filter({ hasText: 'photo.png' }).filter({ hasText: '12 × 8' }).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await field(page).fill('from my pocket');
+    await sendButton(page).click();
+    await page.getByRole('button', { name: 'Picture photo.png' }).waitFor();
+  }),
+);
+
+test(
+  'files and commands are completed by keys; a message that is refused comes back with the reason',
+  staged(async (stage) => {
+    const place = join(stage.hostler.path('work'), 'lighthouse.png');
+    writeFileSync(place, SHOT);
+    const { uri } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    await field(page).pressSequentially('look at @lightho');
+    const offers = page.getByRole('listbox', { name: 'Suggestions' });
+    await offers.getByRole('option', { name: /lighthouse\.png/, selected: true }).waitFor();
+    expect(await axe(page)).toEqual([]);
+    await page.keyboard.press('Tab');
+    await expect.poll(() => field(page).inputValue()).toMatch(/look at @\S*lighthouse\.png/);
+    await chips(page).filter({ hasText: 'lighthouse.png' }).waitFor();
+    await offers.waitFor({ state: 'hidden' });
+
+    // Meanwhile it was taken away.
+    await expect.poll(() => sendButton(page).isEnabled()).toBe(true);
+    rmSync(place);
+    const typed = await field(page).inputValue();
+    await field(page).press('Enter');
+    const refusal = page.getByRole('alert').filter({ hasText: /^Not sent: .*lighthouse\.png/ });
+    await refusal.waitFor();
+    expect(await field(page).inputValue()).toBe(typed);
+    expect(await chips(page).count()).toBe(1);
+    // Without its words it is not meant any more.
+    await field(page).fill('');
+    await expect.poll(() => chips(page).count()).toBe(0);
+    await refusal.waitFor({ state: 'hidden' });
+
+    await field(page).pressSequentially('/ren');
+    await offers
+      .getByRole('option', { name: /rename/ })
+      .first()
+      .waitFor();
+    await page.keyboard.press('Escape');
+    await offers.waitFor({ state: 'hidden' });
+    // For this word they stay away; for another one they come back.
+    await field(page).fill('');
+    await field(page).pressSequentially('/rena');
+    await offers
+      .getByRole('option', { name: /rename/ })
+      .first()
+      .waitFor();
+    await page.keyboard.press('Enter');
+    await expect.poll(() => field(page).inputValue()).toMatch(/^\/rename/);
+    await field(page).fill('/rename The lighthouse');
+    await field(page).press('Enter');
+    await page.getByRole('heading', { level: 1, name: 'The lighthouse' }).waitFor();
+  }),
+);

@@ -1,0 +1,188 @@
+/** What is said while the agent works, and how it is stopped. */
+
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Locator, Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { until } from '../tests/support/server.ts';
+import { address } from './support/address.ts';
+import { axe } from './support/axe.ts';
+import { ended, type Opened } from './support/client.ts';
+import { say, script, tool } from './support/script.ts';
+import type { Stage } from './support/stage.ts';
+import { shared } from './support/staged.ts';
+
+const staged = shared();
+
+let gates = 0;
+
+/** A turn whose command runs until somebody opens the gate. */
+async function busy(stage: Stage): Promise<Opened & { page: Page; open: () => void }> {
+  gates += 1;
+  const gate = join(stage.hostler.path('work'), `gate-${gates}`);
+  const opened = await (await stage.client()).session();
+  const page = await stage.open(address(opened.uri));
+  const command = `until [ -e ${gate} ]; do sleep 0.05; done`;
+  await opened.chat.send(script(tool('Bash', { command }), say('The gate is open.')));
+  const card = page.getByRole('group', { name: 'Allow Bash?' });
+  await card.getByRole('button', { name: 'Allow once' }).click();
+  await card.waitFor({ state: 'hidden' });
+  return { ...opened, page, open: () => writeFileSync(gate, '') };
+}
+
+function field(page: Page): Locator {
+  return page.getByRole('textbox', { name: 'Message' });
+}
+
+function queue(page: Page): Locator {
+  return page.getByRole('region', { name: 'Queue' });
+}
+
+async function shows(page: Page, ...texts: string[]): Promise<void> {
+  await expect.poll(() => queue(page).getByRole('listitem').allInnerTexts()).toEqual(texts);
+}
+
+test(
+  'messages wait in a queue, are changed, moved by keys and by hand, removed, and said in their order',
+  staged(async (stage) => {
+    const { uri, page, chat, open } = await busy(stage);
+    for (const text of ['first', 'second', 'third', 'fourth']) {
+      await field(page).fill(text);
+      await field(page).press('Enter');
+    }
+    await shows(page, 'first', 'second', 'third', 'fourth');
+    expect(await axe(page)).toEqual([]);
+
+    await queue(page).getByRole('button', { name: 'Change: second' }).click();
+    await queue(page).getByRole('textbox', { name: 'Queued message' }).fill('second, mended');
+    await queue(page).getByRole('button', { name: 'Save' }).click();
+    await shows(page, 'first', 'second, mended', 'third', 'fourth');
+
+    const handle = (text: string) => queue(page).getByRole('button', { name: `Move: ${text}`, exact: true });
+    await handle('third').focus();
+    await page.keyboard.press('Alt+ArrowUp');
+    await shows(page, 'first', 'third', 'second, mended', 'fourth');
+    // The keys stay with it.
+    await expect.poll(() => handle('third').evaluate((button) => button === document.activeElement)).toBe(true);
+    await page.keyboard.press('Alt+ArrowUp');
+    await shows(page, 'third', 'first', 'second, mended', 'fourth');
+
+    const [from, to] = [await handle('fourth').boundingBox(), await handle('third').boundingBox()];
+    if (!from || !to) throw new Error('The handles are not on the page.');
+    await page.mouse.move(from.x + from.width / 2, from.y + from.height / 2);
+    await page.mouse.down();
+    await page.mouse.move(to.x + to.width / 2, to.y + to.height / 2, { steps: 4 });
+    await page.mouse.move(to.x + to.width / 2, to.y - 2, { steps: 2 });
+    await page.mouse.up();
+    await shows(page, 'fourth', 'third', 'first', 'second, mended');
+
+    await queue(page).getByRole('button', { name: 'Remove: first' }).click();
+    await shows(page, 'fourth', 'third', 'second, mended');
+    // What was removed comes back with the arrow key.
+    await field(page).press('ArrowUp');
+    expect(await field(page).inputValue()).toBe('first');
+    await field(page).fill('');
+
+    // Somebody else sees the same queue.
+    const phone = await stage.open(address(uri), 'phone');
+    await shows(phone, 'fourth', 'third', 'second, mended');
+    expect(await axe(phone)).toEqual([]);
+    open();
+    const { state } = await until(chat.view, ended(4));
+    const said = state?.turns.map(({ message }) => message.text).slice(1);
+    expect(said).toEqual(['fourth', 'third', 'second, mended']);
+    for (const one of [page, phone]) await one.getByText('You said: second, mended').waitFor();
+  }),
+);
+
+test(
+  'words go into the running turn: from the field, and out of the queue',
+  staged(async (stage) => {
+    const { page, chat, open } = await busy(stage);
+    await field(page).fill('turn left');
+    await field(page).press('Control+Enter');
+    const steering = page.getByRole('region', { name: 'On its way into this turn' });
+    await steering.getByText('turn left').waitFor();
+    expect(await axe(page)).toEqual([]);
+    // They can be taken back until the agent has heard them.
+    await steering.getByRole('button', { name: 'Take back' }).click();
+    await steering.waitFor({ state: 'hidden' });
+    expect(await field(page).inputValue()).toBe('turn left');
+
+    await page.getByRole('button', { name: 'Other ways to send' }).click();
+    await page.getByRole('menuitem', { name: /^Queue/ }).click();
+    await queue(page).getByRole('button', { name: 'Send into this turn: turn left' }).click();
+    await steering.getByText('turn left').waitFor();
+    expect(await queue(page).count()).toBe(0);
+    open();
+    await page.getByText('The gate is open.', { exact: true }).waitFor();
+    const { state } = await until(chat.view, ended(2));
+    expect(state?.turns.at(-1)?.message.text).toBe('turn left');
+    await page.getByRole('article', { name: 'Turn: turn left' }).getByText('The gate is open.').waitFor();
+  }),
+);
+
+test(
+  'a turn is stopped by the button and by Escape; the queue waits until somebody says go on',
+  staged(async (stage) => {
+    const { uri, chat } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    const hang = async (word: string) => {
+      await chat.send(script(say(word), '!hang'));
+      await page
+        .getByRole('paragraph')
+        .filter({ hasText: new RegExp(`^${word}$`) })
+        .waitFor();
+    };
+    await hang('Here.');
+    await page.getByRole('button', { name: 'Stop', exact: true }).click();
+    await page.getByText('Stopped', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor({ state: 'hidden' });
+
+    await hang('There.');
+    await field(page).fill('and then');
+    await field(page).press('Enter');
+    await shows(page, 'and then');
+    await field(page).press('Escape');
+    await page.getByText('Press Escape once more to stop the turn.').waitFor();
+    await field(page).press('Escape');
+    await expect.poll(() => page.getByText('Stopped', { exact: true }).count()).toBe(2);
+    await page.getByText('The queue is paused.').waitFor();
+    expect(await axe(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Go on' }).click();
+    await page.getByText('You said: and then').waitFor();
+  }),
+);
+
+test(
+  'a draft follows to other pages with its files, and is there again after a reload',
+  staged(async (stage) => {
+    const { uri } = await (await stage.client()).session();
+    const page = await stage.open(address(uri));
+    const phone = await stage.open(address(uri), 'phone');
+    const [picker] = await Promise.all([
+      page.waitForEvent('filechooser'),
+      page.getByRole('button', { name: 'Attach files' }).click(),
+    ]);
+    await picker.setFiles({ name: 'list.txt', mimeType: 'text/plain', buffer: Buffer.from('milk') });
+    await field(page).fill('half a thought');
+    await expect.poll(() => field(phone).inputValue()).toBe('half a thought');
+    await phone.getByRole('list', { name: 'Attachments' }).getByText('list.txt').waitFor();
+
+    await field(phone).fill('half a thought, and the rest');
+    await expect.poll(() => field(page).inputValue()).toBe('half a thought, and the rest');
+    await page.reload();
+    await expect.poll(() => field(page).inputValue()).toBe('half a thought, and the rest');
+    await page.getByRole('list', { name: 'Attachments' }).getByText('list.txt').waitFor();
+
+    // What is typed in the very moment of a reload is not lost either.
+    await field(page).pressSequentially('!');
+    await page.reload();
+    await expect.poll(() => field(page).inputValue()).toBe('half a thought, and the rest!');
+
+    await field(page).press('Enter');
+    await page.getByText('You said: half a thought, and the rest!').waitFor();
+    await expect.poll(() => field(phone).inputValue()).toBe('');
+    await phone.getByText('You said: half a thought, and the rest!').waitFor();
+  }),
+);

@@ -93,6 +93,11 @@ impl OwnHost {
         Client::connect(self.endpoint().addr(), self.token()).await
     }
 
+    /// Whether the binary was built with the page.
+    pub(crate) fn has_page(&self) -> bool {
+        self.host.page().is_some_and(|page| page.is_built)
+    }
+
     /// A URL that opens the page once, if there is a page.
     pub(crate) async fn link(&self) -> Option<PageLink> {
         let page = self.endpoint().page.as_deref()?;

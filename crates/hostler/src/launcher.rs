@@ -75,6 +75,7 @@ struct Host {
     models: ModelWatch,
     /// Whether browsers speak TLS to it.
     tls: bool,
+    page_is_built: bool,
 }
 
 async fn launch(
@@ -131,6 +132,8 @@ async fn launch(
         search: true,
     });
     let engine = engine.await.map_err(other)?;
+    let site = Site::embedded();
+    let page_is_built = site.is_built();
     let config = ServerConfig {
         listen: options.listen,
         tls,
@@ -143,12 +146,12 @@ async fn launch(
         limits: ConnectionLimits::default(),
         logs: Some(log),
         passes,
-        pages: Some(Arc::new(Page(Site::embedded()))),
+        pages: Some(Arc::new(Page(site))),
     };
     match Server::start(engine.clone(), config).await {
         Ok(server) => {
             let models = ModelWatch::start(Arc::clone(&gateway), engine.clone(), &server);
-            Ok(Host { engine, server, gateway, joined, models, tls: options.tls.is_some() })
+            Ok(Host { engine, server, gateway, joined, models, tls: options.tls.is_some(), page_is_built })
         }
         Err(error) => {
             engine.shutdown().await;
@@ -247,7 +250,7 @@ impl RunningHost for Host {
     }
 
     fn page(&self) -> Option<PageAt> {
-        Some(PageAt { addr: self.server.public_addr(), tls: self.tls })
+        Some(PageAt { addr: self.server.public_addr(), tls: self.tls, is_built: self.page_is_built })
     }
 
     fn reconfigure(&self, options: GatewayOptions) -> Result<(), LaunchError> {

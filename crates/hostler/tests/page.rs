@@ -106,7 +106,7 @@ async fn a_browser_comes_in_by_a_link_and_leaves_when_it_is_signed_out() {
     let list: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(list[0]["label"], "Firefox on Android", "{out}");
     let id = list[0]["id"].as_str().unwrap();
-    let (status, _, err) = hostler(&home, &["link", "--revoke", &id[..4]]).await;
+    let (status, _, err) = hostler(&home, &["link", "--revoke", id.get(..4).unwrap()]).await;
     assert_eq!((status, err.as_str()), (0, "Signed out: Firefox on Android.\n"));
     let goodbye = loop {
         match socket.next().await.unwrap().unwrap() {

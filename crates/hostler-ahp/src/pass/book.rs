@@ -63,7 +63,7 @@ pub(super) enum Redeemed<T> {
     In { is_new: T },
     /// It was never right, is used up, or too old.
     Wrong,
-    /// It was not looked at: there were too many wrong ones just now.
+    /// The same, and there were many of that kind just now.
     TooMany,
 }
 
@@ -99,10 +99,6 @@ impl Book {
         now: i64,
         make: impl FnOnce(Option<String>) -> Option<Pass>,
     ) -> Redeemed<bool> {
-        self.wrong.retain(|at| now.saturating_sub(*at) < WRONG_WITHIN);
-        if self.wrong.len() >= WRONG {
-            return Redeemed::TooMany;
-        }
         self.links.retain(|link| link.until > now);
         // All are compared, so that the time says nothing about where the right one is.
         let found = self
@@ -111,8 +107,7 @@ impl Book {
             .enumerate()
             .fold(None, |found, (place, link)| if bool::from(link.hash.ct_eq(code)) { Some(place) } else { found });
         let Some(link) = found.and_then(|place| self.links.remove(place)) else {
-            self.wrong.push_back(now);
-            return Redeemed::Wrong;
+            return self.guessed(now);
         };
         let Some(pass) = make(link.label) else { return Redeemed::In { is_new: false } };
         self.forget_old(now);
@@ -123,6 +118,17 @@ impl Book {
         }
         self.passes.push(pass);
         Redeemed::In { is_new: true }
+    }
+
+    /// Only wrong codes are counted, and a right one is good at any time: otherwise whoever reaches the port could keep
+    /// everybody out by guessing.
+    fn guessed(&mut self, now: i64) -> Redeemed<bool> {
+        self.wrong.retain(|at| now.saturating_sub(*at) < WRONG_WITHIN);
+        if self.wrong.len() >= WRONG {
+            return Redeemed::TooMany;
+        }
+        self.wrong.push_back(now);
+        Redeemed::Wrong
     }
 
     /// Whose pass it is.
@@ -151,13 +157,13 @@ impl Book {
     }
 
     /// Takes back one pass, or all of them with the links that still wait. Says how many passes there were.
-    pub(super) fn revoke(&mut self, id: Option<&str>) -> usize {
-        if id.is_none() {
+    pub(super) fn revoke(&mut self, ids: Option<&[&str]>) -> usize {
+        if ids.is_none() {
             self.links.clear();
         }
         let before = self.passes.len();
         self.passes.retain(|pass| {
-            let stays = id.is_some_and(|id| pass.id != id);
+            let stays = ids.is_some_and(|ids| !ids.contains(&&*pass.id));
             if !stays {
                 pass.ended.cancel();
             }
@@ -224,18 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn after_many_wrong_codes_none_is_looked_at_for_a_while() {
+    fn many_wrong_codes_are_refused_for_a_while_and_keep_nobody_out() {
         let mut book = book();
         book.add_link([7; 32], 10 * DAY, None);
         for _ in 0..WRONG {
             assert_eq!(book.redeem(&[8; 32], 0, |_| None), Redeemed::Wrong);
         }
-        assert_eq!(book.redeem(&[7; 32], WRONG_WITHIN - 1, |_| None), Redeemed::TooMany);
-        assert_eq!(
-            book.redeem(&[7; 32], WRONG_WITHIN, |_| None),
-            Redeemed::In { is_new: false },
-            "and it is still good"
-        );
+        assert_eq!(book.redeem(&[8; 32], WRONG_WITHIN - 1, |_| None), Redeemed::TooMany);
+        assert_eq!(book.redeem(&[7; 32], WRONG_WITHIN - 1, |_| None), Redeemed::In { is_new: false });
+        assert_eq!(book.redeem(&[8; 32], WRONG_WITHIN, |_| None), Redeemed::Wrong);
     }
 
     #[test]
@@ -267,7 +270,7 @@ mod tests {
         let mut book = book();
         let tokens = [sign_in(&mut book, 1, 0), sign_in(&mut book, 2, 0), sign_in(&mut book, 3, 0)];
         book.add_link([9; 32], 1000, None);
-        assert_eq!((book.revoke(Some("2")), book.revoke(Some("2"))), (1, 0));
+        assert_eq!((book.revoke(Some(&["2"])), book.revoke(Some(&["2"]))), (1, 0));
         assert_eq!(tokens.each_ref().map(CancellationToken::is_cancelled), [false, true, false]);
         assert!(book.recognize(&[2; 32], 1).is_none());
         assert_eq!(book.revoke(None), 2);

@@ -77,7 +77,9 @@ impl Errand {
             }
             Self::SignOut(SignOutParams { id }) => {
                 let named = id.clone();
-                let revoking = tokio::task::spawn_blocking(move || passes.revoke(named.as_deref()));
+                let revoking = tokio::task::spawn_blocking(move || {
+                    passes.revoke(named.as_deref().map(|id| [id]).as_ref().map(<[&str; 1]>::as_slice))
+                });
                 let count = revoking.await.map_err(std::io::Error::other).flatten().map_err(|error| {
                     tracing::error!(%error, "who is signed in could not be written down");
                     failed("they are signed out, but not for good: the host could not write it down; see its log")

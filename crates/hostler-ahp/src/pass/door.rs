@@ -140,16 +140,19 @@ async fn sign_in(passes: &Passes, caller: &Caller, headers: &HeaderMap, code: Se
     done(cookie)
 }
 
-/// Gives back the browser's own pass, or, if it has one, those of all.
+/// Gives back the browser's own passes, or, if it has one, those of all.
 async fn sign_out(passes: &Passes, caller: &Caller, headers: &HeaderMap, everywhere: bool) -> Answer {
-    let id = passes.recognize(headers).map(|guest| guest.id().to_owned());
-    if everywhere && id.is_none() {
+    let ids = passes.brought(headers);
+    if everywhere && ids.is_empty() {
         return sentence(StatusCode::FORBIDDEN, NOBODY);
     }
-    if let Some(id) = id {
+    if !ids.is_empty() {
         let revoking = {
             let passes = passes.clone();
-            tokio::task::spawn_blocking(move || passes.revoke((!everywhere).then_some(id.as_str())))
+            tokio::task::spawn_blocking(move || {
+                let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+                passes.revoke((!everywhere).then_some(&*ids))
+            })
         };
         if let Err(error) = revoking.await.map_err(std::io::Error::other).flatten() {
             return failed(&error);

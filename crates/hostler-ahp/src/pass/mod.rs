@@ -164,9 +164,17 @@ impl Passes {
         self.book().list(now())
     }
 
-    /// Takes back one pass, or all of them; whoever is in by them has to leave. Says how many there were.
-    fn revoke(&self, id: Option<&str>) -> io::Result<usize> {
-        let revoked = self.book().revoke(id);
+    /// The ids of all passes that a browser brings: one that came by both ways, with TLS and without, has two.
+    fn brought(&self, headers: &HeaderMap) -> Vec<String> {
+        let now = now();
+        let mut book = self.book();
+        let given = cookie::passes(headers, book.host());
+        given.iter().filter_map(|given| Some(book.recognize(&given.hash(), now)?.id.clone())).collect()
+    }
+
+    /// Takes back some passes, or all of them; whoever is in by them has to leave. Says how many there were.
+    fn revoke(&self, ids: Option<&[&str]>) -> io::Result<usize> {
+        let revoked = self.book().revoke(ids);
         if revoked > 0 {
             self.save()?;
         }

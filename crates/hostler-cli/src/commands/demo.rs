@@ -134,6 +134,9 @@ async fn page(
         let sentence = "To see the session in a browser, run the demo without --once.";
         return Ok(io.console.out_line(sentence, Style::Dim)?);
     }
+    if !own.has_page() {
+        return Ok(io.console.out_line(serve::NO_PAGE, Style::Dim)?);
+    }
     let Some(link) = own.link().await else { return Ok(()) };
     hop("page", &link.to(&place), &mut io.console)?;
     // Scripts and tests read the line; a person who reads it on a terminal looks at the page next.

@@ -34,7 +34,9 @@ pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> 
     // A parent that has closed our stdout may still want the host.
     let _unread = io.console.out(&format!("READY:{}\n", own.port()));
     introduce(&own, &mut io.console);
-    if io.console.err_is_terminal()
+    if io.console.err_is_terminal() && !own.has_page() {
+        io.console.note(NO_PAGE, Style::Plain);
+    } else if io.console.err_is_terminal()
         && let Some(link) = own.link().await
     {
         let once = if link.code.is_some() { " (once; for more: hostler link)" } else { "" };
@@ -53,6 +55,10 @@ pub(crate) async fn serve(wiring: &Wiring, settings: &Settings, io: &mut Io) -> 
     Ok(Exit::Done)
 }
 
+/// What is said in place of a link.
+pub(super) const NO_PAGE: &str =
+    "This binary was built without the web page: run `cargo xtask web`, then build it again.";
+
 /// Tells people how to connect. The URL opens the host, so it is shown to a person only, not to a log.
 pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
     let endpoint = own.endpoint();
@@ -65,7 +71,7 @@ pub(super) fn introduce(own: &OwnHost, console: &mut Console) {
         _ => format!("Hostler listens at ws://{addr}/ without a token"),
     };
     console.note(&text, Style::Plain);
-    if let Some(PageAt { addr, tls: true }) = own.host.page() {
+    if let Some(PageAt { addr, tls: true, .. }) = own.host.page() {
         let port = addr.port();
         console.note(&format!("Browsers and other machines speak TLS to it, on port {port}"), Style::Plain);
     }

@@ -139,6 +139,8 @@ pub struct PageAt {
     pub addr: SocketAddr,
     /// Whether by TLS.
     pub tls: bool,
+    /// Whether there is one: a binary may have been built without it.
+    pub is_built: bool,
 }
 
 /// What becomes of a client's request for files outside of the sessions' directories.

@@ -1,10 +1,7 @@
-/** Addresses of the page: each can be opened, and everybody can use what it shows. */
+/** Addresses of the page: each can be opened. */
 
-import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { address, sessions } from './support/address.ts';
-import { axe } from './support/axe.ts';
-import type { Device, Stage } from './support/stage.ts';
 import { staged } from './support/staged.ts';
 
 test(
@@ -55,42 +52,3 @@ test(
     await page.getByRole('alert').first().waitFor();
   }),
 );
-
-interface View {
-  readonly path: string;
-  /** What is there when it can be looked at. */
-  readonly shows: (page: Page) => Locator;
-}
-
-const VIEWS: Record<string, (stage: Stage) => Promise<View>> = {
-  home: async () => ({ path: '/', shows: (page) => sessions(page) }),
-  new: async () => ({ path: '/new', shows: (page) => page.getByRole('heading', { name: /new session/i }) }),
-  search: async () => ({ path: '/search?q=horses', shows: (page) => page.getByRole('heading', { name: /search/i }) }),
-  session: async (stage) => {
-    const { uri } = await (await stage.client()).answered(
-      WORDS,
-      '!tool Bash {"command":"echo hi"}\n!say Done with it.',
-    );
-    return { path: address(uri), shows: (page) => page.getByText('Done with it.', { exact: true }) };
-  },
-};
-
-const WORDS =
-  '!think Both are wanted.\n' +
-  '!say # A title\\n\\nSome *words*, `code` and a list:\\n\\n- one\\n- two\\n\\n```rust\\nfn main() {}\\n```';
-
-for (const device of ['desktop', 'phone'] satisfies Device[]) {
-  for (const colorScheme of ['light', 'dark'] as const) {
-    for (const [name, prepare] of Object.entries(VIEWS)) {
-      test(
-        `${name} is accessible: ${device}, ${colorScheme}`,
-        staged(async (stage) => {
-          const { path, shows } = await prepare(stage);
-          const page = await stage.open(path, await stage.signIn(await stage.context(device, { colorScheme })));
-          await shows(page).waitFor();
-          expect(await axe(page)).toEqual([]);
-        }),
-      );
-    }
-  }
-}

@@ -13,8 +13,11 @@ interface Finding {
   readonly nodes: readonly { readonly html: string; readonly failureSummary?: string }[];
 }
 
-/** A sentence for each finding. It is asked through the debugger, which the page's content policy does not stop. */
-export async function axe(page: Page): Promise<string[]> {
+/**
+ * A sentence for each finding, of all rules or of some. It is asked through the debugger, which the page's content policy
+ * does not stop.
+ */
+export async function axe(page: Page, rules: readonly string[] = RULES): Promise<string[]> {
   const debug = await page.context().newCDPSession(page);
   const evaluate = async (expression: string) => {
     const { result, exceptionDetails } = await debug.send('Runtime.evaluate', {
@@ -27,7 +30,7 @@ export async function axe(page: Page): Promise<string[]> {
   };
   try {
     await evaluate(`typeof axe === 'undefined' && (() => { ${SOURCE} })()`);
-    const options = JSON.stringify({ runOnly: RULES, resultTypes: ['violations'] });
+    const options = JSON.stringify({ runOnly: rules, resultTypes: ['violations'] });
     const found = await evaluate(`axe.run(document, ${options}).then(({ violations }) => violations)`);
     return (found as Finding[]).flatMap(({ id, help, nodes }) =>
       nodes.map(({ html, failureSummary = '' }) => `${id}: ${help}: ${html} ${failureSummary.replace(/\s+/g, ' ')}`),

@@ -1,0 +1,204 @@
+/** The page without a mouse. */
+
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { has, Status } from '../src/ahp/index.ts';
+import { until } from '../tests/support/server.ts';
+import { address, sessions } from './support/address.ts';
+import { seed } from './support/seed.ts';
+import { shared } from './support/staged.ts';
+
+const play = shared(async (stage) => {
+  const client = await stage.client();
+  return { client, ...(await seed(stage, client)) };
+});
+
+/** Walks with Tab until it comes round, and says what it did not reach, or reached without showing it. */
+async function walk(page: Page): Promise<string[]> {
+  await page.evaluate(() => {
+    Object.assign(window, { met: new Set(), faint: new Set() });
+    (document.activeElement as HTMLElement | null)?.blur();
+  });
+  let rounds = 0;
+  for (let step = 0; step < 120 && rounds < 2; step++) {
+    await page.keyboard.press('Tab');
+    // Behind the last control comes the page itself, and then the first one.
+    rounds += await page.evaluate(() => {
+      const { met, faint } = window as unknown as { met: Set<Element>; faint: Set<Element> };
+      const now = document.activeElement;
+      if (!now || now === document.body) return 1;
+      if (met.has(now)) return 2;
+      met.add(now);
+      const { outlineStyle, outlineWidth } = getComputedStyle(now);
+      // Fields show it by their box; all others have a ring.
+      const isField = now.matches('textarea, input[type=text], input[type=search]');
+      if (!isField && (outlineStyle === 'none' || outlineWidth === '0px')) faint.add(now);
+      return 0;
+    });
+  }
+  return page.evaluate(() => {
+    const { met, faint } = window as unknown as { met: Set<Element>; faint: Set<Element> };
+    const controls = [...document.querySelectorAll<HTMLElement>('a[href], button, input, select, textarea, summary')];
+    const can = ({ tabIndex }: HTMLElement) => tabIndex >= 0;
+    const missed = controls.filter(
+      (control) =>
+        can(control) &&
+        !control.matches(':disabled') &&
+        control.checkVisibility({ visibilityProperty: true }) &&
+        !met.has(control),
+    );
+    const name = (element: Element) => element.ariaLabel ?? element.textContent?.trim().slice(0, 40) ?? element.tagName;
+    return [
+      ...missed.map((element) => `not reached: ${element.tagName} ${name(element)}`),
+      ...[...faint].map((element) => `without a ring: ${element.tagName} ${name(element)}`),
+    ];
+  });
+}
+
+test(
+  'Tab reaches every control of every view, and one sees where one is',
+  play(async (stage, { finished, waiting, failed }) => {
+    const page = await stage.open('/');
+    const views: readonly (readonly [string, string])[] = [
+      ['/', '1 session waiting for you'],
+      ['/new', 'What shall'],
+      ['/search?q=lamp', 'lighthouse ·'],
+      [address(finished), 'Nothing else calls it.'],
+      [address(waiting), 'Allow once'],
+      [address(failed), 'cannot be used with your account'],
+    ];
+    for (const [path, shows] of views) {
+      await page.goto(stage.origin + path);
+      await sessions(page).getByText('Count the apples').waitFor();
+      await page.getByText(shows).first().waitFor();
+      expect(await walk(page), path).toEqual([]);
+    }
+  }),
+);
+
+test(
+  'the list is one stop; keys lead through it, and do to a session what its menu does',
+  play(async (stage, { client, failed }) => {
+    const page = await stage.open('/');
+    await sessions(page).getByText('Count the apples').waitFor();
+    const rows = await sessions(page).getByRole('listitem').count();
+    const here = () =>
+      page.evaluate(() => {
+        const { activeElement, body } = document;
+        return activeElement === body ? '' : (activeElement?.textContent?.trim() ?? '');
+      });
+    const met = new Set<string>();
+    for (let at = 0; at < rows; at++) {
+      await page.keyboard.press(at % 2 ? 'ArrowDown' : 'j');
+      await expect.poll(async () => met.has(await here())).toBe(false);
+      met.add(await here());
+    }
+    expect(met.size).toBe(rows);
+    while (!(await here()).includes('Count the apples')) {
+      const before = await here();
+      await page.keyboard.press('k');
+      await expect.poll(here).not.toBe(before);
+    }
+
+    await page.keyboard.press('r');
+    await page.getByRole('textbox', { name: 'Name of the session' }).waitFor();
+    await page.keyboard.type('Count the pears');
+    await page.keyboard.press('Enter');
+    const find = ({ items }: { items: readonly { resource: string; title: string; status: number }[] }) =>
+      items.find(({ resource }) => resource === failed);
+    await until(client.host.sessions.view, (view) => find(view)?.title === 'Count the pears');
+
+    // Its menu is the next stop behind it.
+    await expect.poll(here).toContain('Count the pears');
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    const menu = page.getByRole('menu', { name: 'Actions for Count the pears' });
+    await menu.waitFor();
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    expect(await here()).toContain('Archive');
+    await page.keyboard.press('Escape');
+    await menu.waitFor({ state: 'hidden' });
+    expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Actions for Count the pears');
+    await page.keyboard.press('e');
+    await until(client.host.sessions.view, (view) => has(find(view)?.status ?? 0, Status.isArchived));
+    await sessions(page).getByText('Count the pears').waitFor({ state: 'hidden' });
+  }),
+);
+
+test(
+  'the sheet names the keys, and they do what it says',
+  play(async (stage, { waiting }) => {
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    await page.keyboard.press('?');
+    const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
+    await sheet.waitFor();
+    const said = (await sheet.textContent()) ?? '';
+    for (const words of ['Go to anything', 'New session', 'Search all messages', 'Rename', 'Settings'])
+      expect(said).toContain(words);
+    // A key of the page means nothing while a dialog is open.
+    await page.keyboard.press('n');
+    expect(await sheet.isVisible()).toBe(true);
+    await page.keyboard.press('Escape');
+    await sheet.waitFor({ state: 'hidden' });
+
+    const at = () => new URL(page.url()).pathname;
+    await page.keyboard.press('g');
+    await page.keyboard.press('w');
+    await page.getByRole('button', { name: 'Allow once' }).first().waitFor();
+    expect(at()).toBe(address(waiting));
+    // The composer has the keys here; from a field, the palette leads on.
+    await page.keyboard.press('Control+K');
+    await page.keyboard.type('home');
+    await page.keyboard.press('Enter');
+    await expect.poll(at).toBe('/');
+    await page.keyboard.press('n');
+    await page.getByRole('textbox', { name: 'First message' }).waitFor();
+    // What is typed in a field is no shortcut.
+    await page.getByRole('textbox', { name: 'First message' }).press('?');
+    expect(await page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('?');
+    expect(await sheet.count()).toBe(0);
+    await page.keyboard.press('Backspace');
+    await page.evaluate(() => (document.activeElement as HTMLElement).blur());
+    await page.keyboard.press('g');
+    await page.keyboard.press('s');
+    await expect.poll(at).toBe('/search');
+    await page.getByRole('searchbox', { name: 'Search all messages' }).waitFor();
+    await page.evaluate(() => (document.activeElement as HTMLElement).blur());
+    await page.keyboard.press('g');
+    await page.keyboard.press('i');
+    await expect.poll(at).toBe('/');
+  }),
+);
+
+test(
+  'the palette leads to sessions and does things, from wherever one is',
+  play(async (stage, { finished, working }) => {
+    const page = await stage.open(address(working));
+    await page.getByRole('textbox', { name: 'Message' }).press('Control+K');
+    const field = page.getByRole('combobox', { name: 'Session or action' });
+    await field.waitFor();
+    await page.keyboard.type('lamp early');
+    await page.getByRole('option', { name: /The lamp goes out too early/, selected: true }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByText('Nothing else calls it.').waitFor();
+    expect(new URL(page.url()).pathname).toBe(address(finished));
+
+    await page.keyboard.press('Control+K');
+    await page.keyboard.type('dark theme');
+    await page.keyboard.press('Enter');
+    await expect.poll(() => page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark');
+
+    await page.keyboard.press('Control+K');
+    await page.keyboard.type('keeper');
+    await page.keyboard.press('ArrowUp');
+    await page.getByRole('option', { name: 'Search all messages for “keeper”', selected: true }).waitFor();
+    await page.keyboard.press('Enter');
+    await expect.poll(() => page.url()).toContain('/search?q=keeper');
+    await page.keyboard.press('Control+K');
+    await field.waitFor();
+    await page.keyboard.press('Escape');
+    await field.waitFor({ state: 'hidden' });
+  }),
+);

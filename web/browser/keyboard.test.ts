@@ -135,7 +135,15 @@ test(
     const sheet = page.getByRole('dialog', { name: 'Keyboard shortcuts' });
     await sheet.waitFor();
     const said = (await sheet.textContent()) ?? '';
-    for (const words of ['Go to anything', 'New session', 'Search all messages', 'Rename', 'Settings'])
+    for (const words of [
+      'Go to anything',
+      'New session',
+      'Search all messages',
+      'Rename',
+      'Stop the agent',
+      'Deny with words',
+      'Settings',
+    ])
       expect(said).toContain(words);
     // A key of the page means nothing while a dialog is open.
     await page.keyboard.press('n');

@@ -58,7 +58,7 @@ test(
     await page.emulateMedia({ colorScheme: 'dark' });
     expect(await lightness(page)).toBeGreaterThan(0.8);
     await page.keyboard.press('Control+,');
-    await page.getByRole('radio', { name: 'As the system' }).check();
+    await page.getByRole('radio', { name: 'System' }).check();
     expect(await lightness(page)).toBeLessThan(0.2);
   }),
 );

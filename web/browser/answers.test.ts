@@ -60,7 +60,7 @@ test(
   staged(async (stage) => {
     const { uri, chat } = await (await stage.client()).session();
     const page = await stage.open(address(uri));
-    await chat.send(script('!pace 30', think('The user wants both of them, I think.'), '!wait 300', say('Both.')));
+    await chat.send(script('!pace 30', think('The user wants both of them, I think.'), '!wait 800', say('Both.')));
     const said = page.getByRole('region', { name: 'Conversation' });
     await said.getByRole('button', { name: /^Thinking/ }).waitFor();
     await said.getByText('Both.', { exact: true }).waitFor();

@@ -106,7 +106,7 @@ test(
     const page = await stage.open(address(uri));
     const picker = await chooser(page, page.getByRole('button', { name: 'Attach files' }));
     await picker.setFiles([
-      file('wall.png', 'image/png', png(1800, 300, [20, 90, 160])),
+      file('wall.png', 'image/png', png(1600, 60, [20, 90, 160])),
       file('data.bin', 'application/octet-stream', Buffer.from([0, 1, 2, 255, 254, 0, 7])),
     ]);
     await page.getByText(/^wall\.png: .*\d/).waitFor();

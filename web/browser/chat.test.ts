@@ -2,7 +2,9 @@
 
 import { expect, test } from 'vitest';
 import { address } from './support/address.ts';
-import { staged } from './support/staged.ts';
+import { shared } from './support/staged.ts';
+
+const staged = shared();
 
 const ANSWER = 'Hello from the scripted model. You said:';
 

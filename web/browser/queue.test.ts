@@ -114,6 +114,7 @@ test(
     await queue(page).getByRole('button', { name: 'Send into this turn: turn left' }).click();
     await steering.getByText('turn left').waitFor();
     expect(await queue(page).count()).toBe(0);
+    await until(chat.view, ({ state }) => state?.steeringMessage?.message.text === 'turn left');
     open();
     await page.getByText('The gate is open.', { exact: true }).waitFor();
     const { state } = await until(chat.view, ended(2));

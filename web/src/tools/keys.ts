@@ -1,4 +1,7 @@
-/** Keys that answer what waits. They belong to the card that has the focus, or else to the first one that can be seen. */
+/**
+ * Keys that answer what waits. They belong to the card that has the focus, or else to the first one that can be seen; and a key
+ * does nothing unless the button that it stands for can be seen, too.
+ */
 
 export interface Waiting {
   readonly element: HTMLElement;
@@ -23,7 +26,9 @@ function pressed(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
   const target = event.target instanceof HTMLElement ? event.target : document.body;
   if (isTypedInto(target) || document.querySelector('dialog[open], [role="menu"]')) return;
-  if (!choose(target)?.press(event.key.toLowerCase())) return;
+  const key = event.key.toLowerCase();
+  const chosen = choose(target);
+  if (!chosen || !controls(chosen, key).some(isSeen) || !chosen.press(key)) return;
   event.preventDefault();
   event.stopPropagation();
 }
@@ -31,17 +36,30 @@ function pressed(event: KeyboardEvent): void {
 function choose(target: HTMLElement): Waiting | undefined {
   const focused = [...all].find(({ element }) => element.contains(target));
   if (focused) return focused;
-  return [...all].filter(({ element }) => isSeen(element)).sort(byPlace)[0];
+  return [...all].filter((waiting) => controls(waiting).some(isSeen)).sort(byPlace)[0];
 }
 
 function byPlace(one: Waiting, other: Waiting): number {
   return one.element.compareDocumentPosition(other.element) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1;
 }
 
-/** Nobody answers by a key what they do not see. */
-function isSeen(element: HTMLElement): boolean {
-  const { top, bottom, width } = element.getBoundingClientRect();
-  return width > 0 && bottom > 0 && top < innerHeight;
+/** What a card offers by a key, or by this one. */
+function controls({ element }: Waiting, key?: string): readonly Element[] {
+  const all = [...element.querySelectorAll('[aria-keyshortcuts]')];
+  return key === undefined
+    ? all
+    : all.filter((control) => control.getAttribute('aria-keyshortcuts')?.split(' ').includes(key));
+}
+
+/**
+ * Nobody answers by a key what they do not see: it may be scrolled away, lie under something else, or behind the door. What is
+ * found at its place knows all of that.
+ */
+function isSeen(control: Element): boolean {
+  const { left, top, width, height } = control.getBoundingClientRect();
+  const found = document.elementFromPoint(left + width / 2, top + height / 2);
+  // A small box is pressed by its label.
+  return found !== null && (control.contains(found) || found.closest('label')?.contains(control) === true);
 }
 
 function isTypedInto(element: HTMLElement): boolean {

@@ -1,8 +1,10 @@
 /** The way in, and what the host says of its page. */
 
+import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { address, sessions } from './support/address.ts';
 import { axe } from './support/axe.ts';
+import { say, script, tool } from './support/script.ts';
 import { staged } from './support/staged.ts';
 
 test(
@@ -118,8 +120,8 @@ test(
     await page.getByText('You said: behind the door').waitFor();
     await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
     await sessions(phone).waitFor();
-    await page.keyboard.press('Control+,');
-    await page.getByRole('button', { name: 'Sign out everywhere' }).click();
+    await tab.keyboard.press('Control+,');
+    await tab.getByRole('button', { name: 'Sign out everywhere' }).click();
     for (const one of [page, tab, phone]) await one.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
     // Nothing of it can be reached any more, neither with the eye nor with keys.
     expect(await page.getByRole('dialog').count()).toBe(0);
@@ -145,6 +147,44 @@ test(
     await tab.reload();
     await tab.getByRole('heading', { name: 'Search' }).waitFor();
     expect(await phone.getByRole('heading', { name: 'Sign in to Hostler' }).isVisible()).toBe(true);
+  }),
+);
+
+test(
+  'at the door keys mean nothing, and nothing is left of what somebody has taken along',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const { uri, chat, session } = await (await stage.client()).session();
+    await chat.send(script(tool('Bash', { command: 'mkdir secret', description: 'A secret' }), say('It is there.')));
+    const page = await stage.open(address(uri));
+    const tab = await stage.open(address(uri), page.context());
+    const card = (one: Page) => one.getByRole('group', { name: 'Allow Bash?', includeHidden: true });
+    for (const one of [page, tab]) await card(one).waitFor();
+    await tab.getByRole('button', { name: 'Menu', exact: true }).click();
+    await tab.getByRole('menuitem', { name: 'Sign out' }).click();
+    for (const one of [page, tab]) {
+      const heading = one.getByRole('heading', { name: 'Sign in to Hostler' });
+      await heading.click();
+      for (const key of ['y', '1', 'n', 'Control+k', '?']) await one.keyboard.press(key);
+      expect(await one.getByRole('dialog').count()).toBe(0);
+      expect(new URL(one.url()).pathname).toBe(address(uri));
+      expect(await one.title()).toBe('Hostler');
+    }
+    // One has left; the other one was shut out, and comes back to where it was.
+    expect(await card(tab).count()).toBe(0);
+    expect(await card(page).count()).toBe(1);
+
+    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.keyboard.press('Enter');
+    // What it had to say before, it would have said when it hears this.
+    await session.rename('Told afterwards');
+    await expect.poll(() => page.title()).toBe('(1) Told afterwards · Hostler');
+    expect(chat.view.value.state?.activeTurn?.responseParts.at(-1)).toMatchObject({
+      toolCall: { status: 'pending-confirmation' },
+    });
+    await page.getByRole('heading', { name: 'Allow Bash?' }).click();
+    await page.keyboard.press('y');
+    await page.getByText('It is there.', { exact: true }).waitFor();
   }),
 );
 

@@ -189,6 +189,22 @@ test(
 );
 
 test(
+  'a link that is opened where the page is already lets in, too',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const page = await stage.open('/', await stage.context());
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    const code = await stage.code();
+    // Only the part behind the # is another one, so the browser loads nothing.
+    await page.goto(`${stage.origin}/#link=${code}`);
+    await sessions(page).waitFor();
+    expect(page.url()).toBe(`${stage.origin}/`);
+    await page.goBack();
+    expect(page.url()).not.toContain(code);
+  }),
+);
+
+test(
   'somebody who signs out here is at the door here alone',
   staged(async (stage) => {
     stage.guard.expect(...SHUT_OUT);

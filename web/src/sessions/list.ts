@@ -1,6 +1,7 @@
 /** The list of sessions as rows: what waits for somebody on top, the rest by workspace, the most recent first. */
 
 import { activityOf, has, type SessionSummary, Status, type Uri } from '../ahp/index.ts';
+import { visible } from '../ui/visible.ts';
 import { name, path } from '../ui/words.ts';
 
 export interface GroupRow {
@@ -111,7 +112,7 @@ export function isArchived(session: SessionSummary): boolean {
 
 /** What a session is called; one that was never named is still something. */
 export function titleOf(session: { readonly title: string }): string {
-  return session.title.trim() || 'Untitled session';
+  return visible(session.title.trim()) || 'Untitled session';
 }
 
 /** Whether all words are in a text, whatever their case and accents. */

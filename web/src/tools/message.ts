@@ -1,15 +1,16 @@
 /** Sentences of a host. Those about calls quote commands and paths as code, and that is all that is made of them. */
 
 import type { StringOrMarkdown } from '../ahp/index.ts';
+import { visible } from '../ui/visible.ts';
 
 export interface Span {
   readonly text: string;
   readonly isCode: boolean;
 }
 
-/** A sentence in spans of words and of code. */
+/** A sentence in spans of words and of code. What it quotes may try to hide something. */
 export function spans(message: StringOrMarkdown): readonly Span[] {
-  return sourceOf(message)
+  return visible(sourceOf(message))
     .split(/`([^`\n]+)`/)
     .map((text, at) => ({ text, isCode: at % 2 === 1 }))
     .filter(({ text }) => text !== '');

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
-import { absence } from '../src/app/away.ts';
+import { absence, update } from '../src/app/away.ts';
 import { holds, knownOf, newsOf, tabTitle } from '../src/app/presence.ts';
 
 const IDLE = 1;
@@ -63,4 +63,11 @@ test('a short absence is not worth a word; a longer one says what happens next',
   });
   expect(absence({ ...waiting, offline: true }, 0, 9_900)?.kind).toBe('offline');
   expect(absence({ phase: 'refused', reason: 'It speaks 2.0.' }, 0, 1)?.hint).toContain('It speaks 2.0.');
+});
+
+test('a host that comes back with another version has another page', () => {
+  expect(update(undefined, '1.2.0')).toBeUndefined();
+  expect(update('1.2.0', undefined)).toBeUndefined();
+  expect(update('1.2.0', '1.2.0')).toBeUndefined();
+  expect(update('1.2.0', '1.3.0')).toMatchObject({ kind: 'updated', text: 'The host was updated to 1.3.0.' });
 });

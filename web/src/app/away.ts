@@ -1,9 +1,9 @@
-/** What is said while the host is away. */
+/** What is said while the host is away, and when it comes back as another one. */
 
 import type { LinkState } from '../ahp/index.ts';
 
 export interface Absence {
-  readonly kind: 'away' | 'offline' | 'refused';
+  readonly kind: 'away' | 'offline' | 'refused' | 'updated';
   readonly text: string;
   /** What happens next. */
   readonly hint: string;
@@ -27,6 +27,12 @@ export function absence(state: LinkState, since: number, now: number): Absence |
   const hint = `Trying again in ${seconds} s.`;
   if (state.offline) return { kind: 'offline', text: 'This device is offline.', hint };
   return { kind: 'away', text: `The host is away${lasting(now - since)}.`, hint };
+}
+
+/** What there is to say of a host that was updated under the page: `first` is the version that the page came with. */
+export function update(first: string | undefined, version: string | undefined): Absence | undefined {
+  if (first === undefined || version === undefined || first === version) return undefined;
+  return { kind: 'updated', text: `The host was updated to ${version}.`, hint: 'Reload to get its page.' };
 }
 
 function lasting(milliseconds: number): string {

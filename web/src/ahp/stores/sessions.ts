@@ -68,10 +68,10 @@ export class Sessions {
   }
 
   #load(work: () => Promise<void>): Promise<void> {
-    this.#told.clear();
     this.#error = undefined;
     const done = () => {
       this.#loading = undefined;
+      this.#told.clear();
       this.#view.changed();
       if (this.#again) this.refresh();
     };
@@ -109,8 +109,10 @@ export class Sessions {
   }
 
   #apply(uri: Uri, change: Change): void {
-    const before = this.#told.get(uri);
-    this.#told.set(uri, before ? (line) => change(before(line)) : change);
+    if (this.#loading) {
+      const before = this.#told.get(uri);
+      this.#told.set(uri, before ? (line) => change(before(line)) : change);
+    }
     const items = new Map(this.#items);
     put(items, uri, change);
     this.#items = items;

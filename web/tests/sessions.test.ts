@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
 import { completions, parent, shown, typedPath, uriOf } from '../src/sessions/folders.ts';
-import { type Row, recentFolders, rowsOf, tagOf } from '../src/sessions/list.ts';
+import { type Row, readsOn, recentFolders, rowsOf, tagOf } from '../src/sessions/list.ts';
 import { marked, readQuery, withFilter } from '../src/sessions/query.ts';
 import { offsetsOf, scrollTo, seen } from '../src/sessions/windowing.ts';
 
@@ -75,6 +75,14 @@ test('a session without folder, title or known tag is shown all the same', () =>
 
 test('folders of sessions are each named once', () => {
   expect(recentFolders(all, 2)).toEqual(['file:///home/ann/stables', 'file:///home/ann/books']);
+});
+
+test('a page that failed is not asked for by itself', () => {
+  const view = { hasMore: true, loading: false };
+  expect(readsOn(view)).toBe(true);
+  expect(readsOn({ ...view, error: new Error('The disk is gone.') })).toBe(false);
+  expect(readsOn({ ...view, loading: true })).toBe(false);
+  expect(readsOn({ ...view, hasMore: false })).toBe(false);
 });
 
 test('only rows that are seen are drawn', () => {

@@ -159,6 +159,24 @@ test('a list that cannot be read says why, and keeps what it has', async () => {
   sessions.close();
 });
 
+test('a page that cannot be read is read when somebody asks once more, from where it was', async () => {
+  const { client, connection } = await met();
+  const sessions = new Sessions(client);
+  sessions.refresh();
+  await page(connection, [line('b', '2026-02')], 'next');
+  await until(sessions.view, ({ loading }) => !loading);
+  const more = sessions.more();
+  connection.fail(await connection.expect('listSessions'), -32603, 'The disk is gone.');
+  await more;
+  expect([names(sessions), sessions.view.value.error?.message]).toEqual([['b'], 'The disk is gone.']);
+
+  sessions.retry();
+  expect((await page(connection, [line('a', '2026-01')])).params.cursor).toBe('next');
+  const { error } = await until(sessions.view, ({ items }) => items.length === 2);
+  expect([names(sessions), error]).toEqual([['b', 'a'], undefined]);
+  sessions.close();
+});
+
 const CHAT = { resource: 'ahp-chat:/c', title: 'c', status: 1, modifiedAt: '2026-01-01T00:00:00.000Z' };
 
 function turn(id: string) {

@@ -1,6 +1,6 @@
 /** The list of sessions as rows: what waits for somebody on top, the rest by workspace, the most recent first. */
 
-import { activityOf, has, type SessionSummary, Status, type Uri } from '../ahp/index.ts';
+import { activityOf, has, type SessionSummary, type SessionsView, Status, type Uri } from '../ahp/index.ts';
 import { visible } from '../ui/visible.ts';
 import { name, path } from '../ui/words.ts';
 
@@ -73,6 +73,11 @@ export function rowsOf(items: readonly SessionSummary[], wanted: Wanted): readon
     if (isOpen(key)) for (const session of sessions) rows.push(rowOf(session));
   }
   return rows;
+}
+
+/** Whether the next page is asked for when the end of the rows is seen. One that failed is asked for by a person. */
+export function readsOn({ hasMore, loading, error }: Omit<SessionsView, 'items'>): boolean {
+  return hasMore && !loading && error === undefined;
 }
 
 /** Where a session works: its project, or its first directory. */

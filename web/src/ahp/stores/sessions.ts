@@ -31,6 +31,8 @@ export class Sessions {
   /** What notifications said since the page that is on its way was asked for; they are newer than it. */
   readonly #told = new Map<Uri, Change>();
   #again = false;
+  /** What could not be read. */
+  #failed: (() => Promise<void>) | undefined;
 
   constructor(client: Client) {
     this.#client = client;
@@ -55,6 +57,11 @@ export class Sessions {
     else void this.#load(() => this.#reload());
   }
 
+  /** Reads once more what could not be read. */
+  retry(): void {
+    if (!this.#loading && this.#failed) void this.#load(this.#failed);
+  }
+
   /** Reads the next page, if there is one. */
   async more(): Promise<void> {
     if (this.#loading || this.#cursor === undefined) return this.#loading;
@@ -69,6 +76,7 @@ export class Sessions {
 
   #load(work: () => Promise<void>): Promise<void> {
     this.#error = undefined;
+    this.#failed = undefined;
     const done = () => {
       this.#loading = undefined;
       this.#told.clear();
@@ -78,6 +86,7 @@ export class Sessions {
     this.#loading = work()
       .catch((error: Error) => {
         this.#error = error;
+        this.#failed = work;
       })
       .then(done);
     this.#again = false;

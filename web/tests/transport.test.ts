@@ -398,6 +398,62 @@ test('an unknown channel says so, and can be asked for again', async () => {
   await until(session.view, ({ status }) => status === 'live');
 });
 
+describe('a host that does not show a channel', () => {
+  test('in time is asked again, later each time, and what was wished waits', async () => {
+    const connection = await met({ timeout: 5_000, quiet: 1_000_000 });
+    const session = client.open('session', URI);
+    const answer = session.dispatch({ type: 'session/titleChanged', title: 'patience' });
+    for (const wait of [375, 750]) {
+      await connection.expect('subscribe');
+      world.pass(5_000);
+      const view = await until(session.view, ({ error }) => error !== undefined);
+      expect(view).toMatchObject({ status: 'loading', pending: 1 });
+      expect(view.error?.message).toBe('The host did not answer subscribe within 5 seconds.');
+      await settled();
+      world.pass(wait - 1);
+      expect(connection.frames.count).toBe(0);
+      world.pass(1);
+    }
+    await connection.show(SESSION, 5);
+    const view = await until(session.view, ({ status }) => status === 'live');
+    expect(view).toMatchObject({ state: { title: 'patience' }, pending: 1 });
+    expect(view.error).toBeUndefined();
+    const { params } = await connection.expect('dispatchAction');
+    connection.act(URI, 6, params.action, { origin: { clientId: 'c', clientSeq: params.clientSeq } });
+    await answer;
+  });
+
+  test('for a reason of its own is asked at once when a person wants it', async () => {
+    const connection = await met();
+    const session = client.open('session', URI);
+    connection.fail(await connection.expect('subscribe'), -32603, 'The disk is full.');
+    const view = await until(session.view, ({ error }) => error !== undefined);
+    expect([view.status, view.error?.message]).toEqual(['loading', 'The disk is full.']);
+    client.retry();
+    expect((await until(session.view, ({ error }) => error === undefined)).status).toBe('loading');
+    await connection.expect('ping');
+    await connection.show(SESSION, 5);
+    await until(session.view, ({ status }) => status === 'live');
+  });
+
+  test('is not asked any more when nobody wants it, or there is another connection', async () => {
+    let connection = await met({ linger: 100 });
+    client.open('session', URI).close();
+    const other = client.open('session', 'p:/2');
+    for (let asked = 0; asked < 2; asked++)
+      connection.fail(await connection.expect('subscribe'), -32603, 'The disk is full.');
+    await until(other.view, ({ error }) => error !== undefined);
+    world.pass(100);
+    await connection.expect('unsubscribe');
+    connection = await returned(connection);
+    connection.answer(await connection.expect('reconnect'), { type: 'replay', actions: [], missing: [] });
+    expect((await connection.show(SESSION, 5)).params.channel).toBe('p:/2');
+    await until(other.view, ({ status }) => status === 'live');
+    world.pass(1_000);
+    expect(connection.frames.count).toBe(0);
+  });
+});
+
 test('an action that cannot be followed makes the client ask for the state anew', async () => {
   const connection = await met();
   const session = client.open('session', URI);

@@ -15,6 +15,7 @@ export interface View<S> {
   readonly status: 'loading' | 'live' | 'away' | 'gone';
   /** How many wishes the host has not answered. */
   readonly pending: number;
+  /** Why it is gone, or why the host has not shown it so far; then it is asked for again. */
   readonly error?: Error;
 }
 
@@ -45,6 +46,10 @@ export class Channel<K extends Kind = Kind> {
   follows = false;
   /** The connection on which a subscription is asked for, until it is answered. */
   asking: Rpc | undefined;
+  /** How often the host has failed to answer that. */
+  failures = 0;
+  /** Ends the time after which it is asked for again. */
+  stopWaiting: (() => void) | undefined;
   #status: View<unknown>['status'] = 'loading';
   #error: Error | undefined;
   readonly #view: Batched<View<States[K]>>;
@@ -71,6 +76,7 @@ export class Channel<K extends Kind = Kind> {
     // The channel was subscribed to as this kind; the host knows what it is.
     this.model.reset(state as States[K], fromSeq);
     this.follows = true;
+    this.failures = 0;
     this.#become('live');
   }
 
@@ -81,7 +87,22 @@ export class Channel<K extends Kind = Kind> {
 
   /** The connection is gone. */
   away(): void {
+    this.stopWaiting?.();
+    this.stopWaiting = undefined;
+    this.failures = 0;
     if (this.#status === 'live') this.#become('away');
+    else if (!this.isGone) this.asked();
+  }
+
+  /** The host did not show it. That says nothing about whether it is there. */
+  failed(error: Error): void {
+    this.failures += 1;
+    this.#become(this.#status, error);
+  }
+
+  /** It is asked for anew: what went wrong before is not said any more. */
+  asked(): void {
+    if (this.#error) this.#become(this.#status);
   }
 
   /** The state is older than what the client has seen elsewhere: only a whole one helps. */

@@ -1,6 +1,6 @@
 /** A client of the Agent Host Protocol: one logical client over as many connections as it takes. */
 
-import type { Backoff } from './backoff.ts';
+import { type Backoff, delay } from './backoff.ts';
 import { Channel, type Extent, type OwnWish, type View } from './channel.ts';
 import { browser, type Environment, newId } from './environment.ts';
 import { DisconnectedError, LostError, RejectedError, RpcError } from './errors.ts';
@@ -70,6 +70,8 @@ export type Return = 'initialized' | 'replayed' | 'snapshots';
 const VERSIONS = ['1.0.0', '0.9.0'];
 const TIMEOUT = 30_000;
 const LINGER = 10_000;
+/** What a host answers that does not have a channel: the last of them where its address cannot be one of this host. */
+const ABSENT: ReadonlySet<number> = new Set([Code.sessionNotFound, Code.notFound, Code.invalidParams]);
 
 export class Client {
   readonly clientId: string;
@@ -128,9 +130,10 @@ export class Client {
     for (const channel of this.#channels.values()) channel.fail(() => true, error);
   }
 
-  /** Tries to connect now. */
+  /** Does now what would be done later: connects, and asks for what the host has not shown. */
   retry(): void {
     this.#link.wake();
+    for (const channel of this.#channels.values()) if (channel.stopWaiting) this.#askAgain(channel);
   }
 
   /** Asks the host. While there is no connection it waits for one, but not longer than for an answer. */
@@ -212,6 +215,7 @@ export class Client {
     const channel = this.#channels.get(uri);
     if (!channel || channel.holders > 0 || channel.model.wishes.length > 0) return;
     this.#channels.delete(uri);
+    channel.stopWaiting?.();
     if (!channel.isGone) this.#link.rpc?.notify('unsubscribe', { channel: uri });
   }
 
@@ -335,7 +339,7 @@ export class Client {
   /** Asks for a channel's state and everything that follows, unless that is so already. */
   #subscribe<K extends Kind>(channel: Channel<K>): void {
     const rpc = this.#link.rpc;
-    if (!rpc || channel.isLive || channel.isGone || channel.asking === rpc) return;
+    if (!rpc || channel.isLive || channel.isGone || channel.asking === rpc || channel.stopWaiting) return;
     channel.asking = rpc;
     const params = { channel: channel.uri, ...(channel.extent && { view: channel.extent }) };
     const receive = ({ snapshot }: Result<'subscribe'>) => {
@@ -349,8 +353,29 @@ export class Client {
     rpc.request('subscribe', params, { timeout: this.#timeout, receive }).then(settled, (error: Error) => {
       settled();
       // Without a connection it is asked for again with the next one.
-      if (!(error instanceof DisconnectedError)) channel.gone(error.message);
+      if (error instanceof DisconnectedError || rpc !== this.#link.rpc) return;
+      if (error instanceof RpcError && ABSENT.has(error.code)) channel.gone(error.message);
+      else this.#askLater(channel, error);
     });
+  }
+
+  /** A host that was too slow, or had a trouble of its own, may do better the next time; wishes wait for it. */
+  #askLater<K extends Kind>(channel: Channel<K>, error: Error): void {
+    // Nobody wants it any more, or it has come in another way.
+    if (this.#channels.get(channel.uri)?.view !== channel.view || channel.isLive) return;
+    channel.failed(error);
+    const wait = delay(channel.failures, this.environment.random(), this.#options.backoff);
+    channel.stopWaiting = this.environment.after(wait, () => {
+      channel.stopWaiting = undefined;
+      this.#subscribe(channel);
+    });
+  }
+
+  #askAgain<K extends Kind>(channel: Channel<K>): void {
+    channel.stopWaiting?.();
+    channel.stopWaiting = undefined;
+    channel.asked();
+    this.#subscribe(channel);
   }
 
   #heard(method: string, params: unknown): void {

@@ -1,5 +1,7 @@
 /** Coming in: a one-time code becomes a cookie that no script can read. */
 
+import { forgetWords } from './kept.ts';
+
 /** What the host says to somebody who knocks. */
 export interface Door {
   /** Whether this browser is let in. */
@@ -37,6 +39,11 @@ export async function signIn(code: string): Promise<void> {
 
 export async function signOut(everywhere: boolean): Promise<void> {
   await post(everywhere ? '/sign-out?everywhere' : '/sign-out', {});
+  // Whoever comes next finds nothing of it.
+  forgetWords(
+    () => localStorage,
+    () => sessionStorage,
+  );
 }
 
 async function post(path: string, body: unknown): Promise<void> {

@@ -15,7 +15,8 @@ export interface Kept {
 
 export type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 
-const PREFIX = 'hostler.unsaved.';
+/** What the names on the shelf begin with. */
+export const PREFIX = 'hostler.unsaved.';
 
 export function keep(shelf: Shelf, chat: Uri, { typed, sent = [] }: Kept): void {
   try {

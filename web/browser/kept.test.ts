@@ -1,0 +1,58 @@
+/** Nobody's words get lost, and none come back that were said. */
+
+import { expect, test } from 'vitest';
+import { address, sessions } from './support/address.ts';
+import { shared } from './support/staged.ts';
+
+const play = shared((stage) => stage.client());
+
+test(
+  'what somebody was writing can be copied when the session is deleted elsewhere',
+  play(async (stage, client) => {
+    const { uri, session } = await client.answered('before');
+    const page = await stage.open(address(uri));
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: stage.origin });
+    await page.getByText('You said: before').waitFor();
+    await page.getByRole('textbox', { name: 'Message' }).fill('a long thought');
+    await session.dispose();
+    await page.getByRole('heading', { name: 'This session is gone' }).waitFor();
+    expect(await page.getByText('You said: before').count()).toBe(0);
+    await page.getByRole('button', { name: 'Copy what you wrote' }).click();
+    await page.getByText('Copied.').waitFor();
+    expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('a long thought');
+  }),
+);
+
+test(
+  'the first words of a session do not stand in the next one',
+  play(async (stage) => {
+    const page = await stage.open('/new');
+    const first = page.getByRole('textbox', { name: 'First message' });
+    await first.fill('said once');
+    await page.getByRole('button', { name: 'Start', exact: true }).click();
+    await page.getByText('You said: said once').waitFor();
+    await page.getByRole('button', { name: 'New session' }).first().click();
+    expect(await first.inputValue()).toBe('');
+
+    // What was not said stays, also for another day.
+    await first.fill('not said yet');
+    await page.reload();
+    expect(await first.inputValue()).toBe('not said yet');
+  }),
+);
+
+test(
+  'a session is found that is not among the first hundred, and what is nowhere is said to be nowhere',
+  play(async (stage, client) => {
+    const { session } = await client.answered('long ago');
+    await session.rename('The oldest needle');
+    for (let made = 0; made < 101; made++) (await client.session()).session.close();
+    const page = await stage.open('/');
+    const find = page.getByRole('searchbox').or(page.getByRole('textbox', { name: 'Find a session' }));
+    await sessions(page).getByRole('listitem').first().waitFor();
+    await find.fill('oldest needle');
+    await sessions(page).getByRole('listitem').filter({ hasText: 'The oldest needle' }).waitFor();
+    await find.fill('no such straw');
+    await page.getByText('No session has this in its name or folder.').waitFor();
+  }),
+);

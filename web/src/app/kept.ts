@@ -1,0 +1,20 @@
+/** Words that this browser keeps for somebody: whoever signs out takes them along. */
+
+import { PREFIX } from '../composer/keep.ts';
+
+/** What is typed for a session that was not begun yet, by its name among what the browser keeps. */
+export const NEW_TEXT = 'new.text';
+
+type Store = Pick<Storage, 'key' | 'length' | 'removeItem'>;
+
+/** Forgets what was typed and not sent. Preferences stay. */
+export function forgetWords(lasting: () => Store, ofTab: () => Store): void {
+  try {
+    lasting().removeItem(`hostler.${NEW_TEXT}`);
+    const tab = ofTab();
+    const keys = Array.from({ length: tab.length }, (_, at) => tab.key(at));
+    for (const key of keys) if (key?.startsWith(PREFIX)) tab.removeItem(key);
+  } catch {
+    // A browser that keeps nothing has nothing to forget.
+  }
+}

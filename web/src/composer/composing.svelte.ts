@@ -78,6 +78,8 @@ export class Composing {
 
   async attachFiles(files: readonly File[]): Promise<void> {
     for (const file of files) {
+      // Nobody looks any more: what is not read yet is not attached, and its picture is not made.
+      if (this.#closed) return;
       const { chip, done } = read(file, this.chips, newId());
       this.chips = [...this.chips, chip];
       const ready = await done;
@@ -192,6 +194,7 @@ export class Composing {
     if (this.#closed) {
       const { typed = EMPTY, sent = [] } = shelf.kept(this.#shelf, this.#chat.uri);
       shelf.keep(this.#shelf, this.#chat.uri, { typed: joined(content, typed), sent });
+      forget(left);
       this.#tell(reason);
       return;
     }
@@ -220,7 +223,9 @@ export class Composing {
     this.text = content.text;
     // What only this page has cannot have been taken out elsewhere.
     const own = this.chips.filter((chip) => !this.#sharedChips.includes(chip));
-    this.chips = [...chips.reconciled(this.#sharedChips, content.attachments, newId), ...own];
+    const shown = chips.reconciled(this.#sharedChips, content.attachments, newId);
+    forget(this.#sharedChips.filter((chip) => !shown.includes(chip)));
+    this.chips = [...shown, ...own];
     this.#plan();
   }
 

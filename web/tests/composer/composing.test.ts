@@ -323,3 +323,52 @@ test('nothing is sent that is empty', async () => {
   await fake.composing.deliver('send');
   expect(fake.wishes).toEqual([]);
 });
+
+test('pictures of files are let go with their chips, whoever takes them away', async () => {
+  const readers: { onload?: () => void }[] = [];
+  const pictures = new Set<string>();
+  vi.stubGlobal(
+    'FileReader',
+    class {
+      result = 'data:image/png;base64,QQ==';
+      readAsDataURL = () => void readers.push(this as { onload?: () => void });
+    },
+  );
+  vi.spyOn(URL, 'createObjectURL').mockImplementation((file) => {
+    const picture = `blob:${(file as File).name}`;
+    pictures.add(picture);
+    return picture;
+  });
+  vi.spyOn(URL, 'revokeObjectURL').mockImplementation((picture) => void pictures.delete(picture));
+  const file = (name: string) => new File(['A'], name, { type: 'image/png' });
+  const read = async () => {
+    readers.shift()?.onload?.();
+    await vi.advanceTimersByTimeAsync(0);
+  };
+  const fake = new Fake();
+  fake.hear();
+  const { composing } = fake;
+
+  // Somebody else takes it out of the draft.
+  void composing.attachFiles([file('a.png')]);
+  await read();
+  await settle();
+  await fake.only('draft').grant({
+    type: 'chat/draftChanged',
+    draft: { text: '', origin, attachments: [{ type: 'resource', label: 'a.png', uri: 'ahp-content:/1' }] },
+  });
+  expect([...pictures]).toEqual(['blob:a.png']);
+  fake.hear({ draft: { text: 'theirs', origin } });
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(composing.text).toBe('theirs');
+  expect([...pictures]).toEqual([]);
+
+  // Somebody leaves while files are read: the next one is not even begun.
+  void composing.attachFiles([file('b.png'), file('c.png')]);
+  expect([...pictures]).toEqual(['blob:b.png']);
+  composing.close();
+  await read();
+  expect([...pictures]).toEqual([]);
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});

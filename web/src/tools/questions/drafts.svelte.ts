@@ -1,8 +1,10 @@
 /** Answers on their way: what is typed here, what everybody has noted so far, and when the one becomes the other. */
 
+import { untrack } from 'svelte';
 import { SvelteMap } from 'svelte/reactivity';
 import type { Answer, Chat, ChatInputRequest, Question } from '../../ahp/index.ts';
 import { answerOf, complaint, type Entry, entryOf } from '../answers.ts';
+import { remember } from '../recent.ts';
 
 /** How long somebody pauses before the others see what was typed, in milliseconds. */
 export const PAUSE = 350;
@@ -50,6 +52,11 @@ export class Drafts {
       .join('\n');
   }
 
+  /** Whether the host has everything. */
+  get isEmpty(): boolean {
+    return this.#own.size === 0;
+  }
+
   clear(): void {
     for (const timer of this.#timers.values()) clearTimeout(timer);
     this.#timers.clear();
@@ -65,8 +72,10 @@ function isSame(one: Entry, other: Entry): boolean {
 const all = new Map<string, Drafts>();
 
 export function draftsOf(request: ChatInputRequest): Drafts {
-  const drafts = all.get(request.id) ?? new Drafts();
-  all.set(request.id, drafts);
+  const known = all.get(request.id);
+  if (known) return known;
+  const drafts = new Drafts();
+  untrack(() => remember(all, request.id, drafts, (old) => old.isEmpty));
   return drafts;
 }
 

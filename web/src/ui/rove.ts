@@ -1,0 +1,11 @@
+/** The keys of a list of buttons that has opened: arrows, Home and End move, Escape leaves. */
+export function rove(event: KeyboardEvent, list: HTMLElement | undefined, leave: () => void): void {
+  const all = [...(list?.querySelectorAll('button') ?? [])];
+  const at = all.indexOf(document.activeElement as HTMLButtonElement);
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+  if (event.key === 'Escape') leave();
+  else if (to !== undefined) all.at(to % all.length)?.focus();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}

@@ -36,12 +36,13 @@ async function listening(stage: Stage, path: string): Promise<Page> {
       isClosed = false;
       onclick?: () => void;
       onclose?: () => void;
-      constructor(title: string, { body = '', tag = '' }: NotificationOptions) {
+      constructor(title: string, { body = '', tag = '' }: NotificationOptions = {}) {
         super();
         this.title = title;
         this.body = body;
         this.tag = tag;
-        told.push(this);
+        // Before it is allowed nothing is shown.
+        if (Kept.permission === 'granted') told.push(this);
       }
       click() {
         this.onclick?.();
@@ -147,5 +148,47 @@ test(
     await page.keyboard.press('w');
     await page.getByRole('feed', { name: 'Turns' }).getByRole('button', { name: 'Deny', exact: true }).click();
     await expect.poll(() => page.title()).toBe('Nobody hears this · Hostler');
+  }),
+);
+
+test(
+  'a phone that leaves notifications to workers says so in the settings',
+  play(async (stage) => {
+    const context = await stage.signIn(await stage.context('phone'));
+    await context.addInitScript(() => {
+      class Refusing {
+        static permission = 'default';
+        constructor() {
+          throw new TypeError('Illegal constructor.');
+        }
+      }
+      Object.assign(window, { Notification: Refusing });
+    });
+    const page = await stage.open('/', context);
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Settings' }).click();
+    await page.getByText('This browser lets no page notify you').waitFor();
+    expect(await page.getByRole('switch', { name: 'Notifications' }).isDisabled()).toBe(true);
+  }),
+);
+
+test(
+  'a tab says nothing about a session that another tab shows',
+  play(async (stage, client) => {
+    const page = await listening(stage, '/');
+    const { uri } = await asks(client, 'Seen elsewhere');
+    const other = await stage.open(address(uri), page.context());
+    await other.bringToFront();
+    await other
+      .getByRole('button', { name: /^(Yes|Allow)/ })
+      .first()
+      .click();
+    await other.getByText('It is written.', { exact: true }).waitFor();
+    // What comes later is told by the same way: when it is there, the first would be, too.
+    await asks(client, 'Seen nowhere');
+    await expect.poll(async () => (await told(page)).map(({ title }) => title)).toContain('Seen nowhere');
+    expect((await told(page)).filter(({ title, body }) => title === 'Seen elsewhere' && body === 'Is done.')).toEqual(
+      [],
+    );
   }),
 );

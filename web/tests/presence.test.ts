@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import type { SessionSummary } from '../src/ahp/index.ts';
 import { absence, update } from '../src/app/away.ts';
-import { holds, knownOf, newsOf, tabTitle } from '../src/app/presence.ts';
+import { holds, knownOf, newsOf, refusesPages, tabTitle } from '../src/app/presence.ts';
 
 const IDLE = 1;
 const FAILED = 2;
@@ -70,4 +70,27 @@ test('a host that comes back with another version has another page', () => {
   expect(update('1.2.0', undefined)).toBeUndefined();
   expect(update('1.2.0', '1.2.0')).toBeUndefined();
   expect(update('1.2.0', '1.3.0')).toMatchObject({ kind: 'updated', text: 'The host was updated to 1.3.0.' });
+});
+
+test('a browser that leaves notifications to workers is found out without showing one', () => {
+  const made: string[] = [];
+  class Phone {
+    static permission = 'default';
+    constructor() {
+      throw new TypeError('Illegal constructor.');
+    }
+  }
+  class Desk {
+    static permission = 'default';
+    constructor(title: string) {
+      made.push(title);
+    }
+  }
+  const refuses = (browser: unknown) => refusesPages(browser as typeof Notification);
+  expect([refuses(Phone), refuses(Desk)]).toEqual([true, false]);
+  expect(made).toEqual(['']);
+  // Where they are allowed it would be seen.
+  Desk.permission = 'granted';
+  expect(refuses(Desk)).toBe(false);
+  expect(made).toEqual(['']);
 });

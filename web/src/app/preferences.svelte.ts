@@ -23,6 +23,7 @@ export function keep(key: string, value: string | undefined): void {
 export class Preferences {
   #theme: Theme = $state('system');
   #notify = $state(recall('notify') === 'yes');
+  #notifyRefused = $state(recall('notify.refused') === 'yes');
   #folded: ReadonlySet<string> = $state.raw(readSet(recall('folded')));
 
   constructor() {
@@ -54,6 +55,17 @@ export class Preferences {
   set notify(notify: boolean) {
     this.#notify = notify;
     keep('notify', notify ? 'yes' : undefined);
+  }
+
+  /** This browser has not let the page notify, although somebody had allowed it. */
+  get notifyRefused(): boolean {
+    return this.#notifyRefused;
+  }
+
+  refuseNotify(): void {
+    this.#notifyRefused = true;
+    keep('notify.refused', 'yes');
+    this.notify = false;
   }
 
   /** Groups of sessions that are folded. */

@@ -46,6 +46,19 @@ export function holds(kind: News['kind'], activity: Activity | undefined): boole
   return activity !== undefined && { waiting: 'inputNeeded', failed: 'error', finished: 'idle' }[kind] === activity;
 }
 
+/**
+ * Whether a browser has notifications, but none that a page may show: phones leave them to workers in the background, which this
+ * page has none of. It is tried before anything is allowed, since then nothing is shown.
+ */
+export function refusesPages(Notifications: typeof Notification): boolean {
+  if (Notifications.permission === 'granted') return false;
+  try {
+    return new Notifications('') === undefined;
+  } catch {
+    return true;
+  }
+}
+
 /** The title of a tab: how many sessions wait, and where one is. */
 export function tabTitle(waiting: number, place: string | undefined): string {
   return `${waiting > 0 ? `(${waiting}) ` : ''}${place ? `${place} · ` : ''}Hostler`;

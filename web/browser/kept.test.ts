@@ -2,7 +2,8 @@
 
 import { expect, test } from 'vitest';
 import { address, sessions } from './support/address.ts';
-import { shared } from './support/staged.ts';
+import { NO_CONNECTION } from './support/guard.ts';
+import { shared, staged } from './support/staged.ts';
 
 const play = shared((stage) => stage.client());
 
@@ -54,5 +55,35 @@ test(
     await sessions(page).getByRole('listitem').filter({ hasText: 'The oldest needle' }).waitFor();
     await find.fill('no such straw');
     await page.getByText('No session has this in its name or folder.').waitFor();
+  }),
+);
+
+test(
+  'a tab that knows what the host does not know asks before it is closed',
+  staged(async (stage) => {
+    stage.guard.expect(...NO_CONNECTION);
+    const { uri } = await (await stage.client()).answered('before');
+    const page = await stage.open(address(uri));
+    const asked: string[] = [];
+    page.on('dialog', (dialog) => {
+      asked.push(dialog.type());
+      void dialog.accept();
+    });
+    const field = page.getByRole('textbox', { name: 'Message' });
+    await page.getByText('You said: before').waitFor();
+    await field.click();
+    await page.keyboard.type('the host has this');
+    await page.reload();
+    await expect.poll(() => field.inputValue()).toBe('the host has this');
+    expect(asked).toEqual([]);
+
+    await stage.hostler.stop('SIGKILL');
+    await page.getByRole('status').filter({ hasText: 'The host is away' }).first().waitFor();
+    await field.click();
+    await page.keyboard.type(', but not this');
+    const closed = page.waitForEvent('close');
+    await page.close({ runBeforeUnload: true });
+    await closed;
+    expect(asked).toEqual(['beforeunload']);
   }),
 );

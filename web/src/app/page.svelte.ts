@@ -2,6 +2,7 @@
 
 import { createContext } from 'svelte';
 import { Host, type Uri } from '../ahp/index.ts';
+import { wouldLose } from '../composer/leaving.ts';
 import { SessionActions } from '../sessions/actions.svelte.ts';
 import { isWaiting } from '../sessions/list.ts';
 import { Preferences } from './preferences.svelte.ts';
@@ -60,9 +61,14 @@ export class Page {
     const clock = setInterval(() => {
       this.now = Date.now();
     }, MINUTE / 2);
+    const leaves = (event: BeforeUnloadEvent) => {
+      if (wouldLose(() => sessionStorage)) event.preventDefault();
+    };
+    addEventListener('beforeunload', leaves);
     this.host.start();
     return () => {
       removeEventListener('popstate', moved);
+      removeEventListener('beforeunload', leaves);
       NARROW.removeEventListener('change', resized);
       clearInterval(clock);
       this.host.stop();

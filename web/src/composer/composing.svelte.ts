@@ -136,6 +136,21 @@ export class Composing {
     this.#saving.flush();
   }
 
+  /** Says what can be said; whether something is left that goes with the tab. */
+  holdsBack(): boolean {
+    this.flush();
+    const { typed, sent = [] } = this.#before ?? {};
+    const isWaiting = typed !== undefined || sent.length > 0 || this.#sent.length > 0;
+    // Contents that the host does not keep are nowhere else.
+    const isHere = this.isReading || this.chips.some(({ stays }) => stays);
+    return isWaiting || isHere || this.#saving.isUntold;
+  }
+
+  /** There is no chat any more that what is kept could come back to. */
+  abandon(): void {
+    shelf.keep(this.#shelf, this.#chat.uri, {});
+  }
+
   /** Nobody looks any more. */
   close(): void {
     this.#saving.close();

@@ -52,6 +52,11 @@ export class Saving {
     return this.#draft.unsaved || this.#pending !== undefined;
   }
 
+  /** Whether something was not even said to the host, or to one that may not have heard it. */
+  get isUntold(): boolean {
+    return this.#draft.unsaved || (this.#pending !== undefined && !this.#isLive);
+  }
+
   /** Whether the host has a draft, or may have one soon. */
   get hasDraft(): boolean {
     return this.#pending !== undefined || !same(this.#draft.known, EMPTY);

@@ -14,6 +14,8 @@ import {
 } from '../../src/ahp/index.ts';
 import { Composing } from '../../src/composer/composing.svelte.ts';
 import { SETTLES } from '../../src/composer/draft.ts';
+import { keep } from '../../src/composer/keep.ts';
+import { watch, wouldLose } from '../../src/composer/leaving.ts';
 
 const URI = 'ahp-chat:/c';
 const origin = { kind: 'user' } as const;
@@ -322,6 +324,53 @@ test('nothing is sent that is empty', async () => {
   fake.composing.type('  \n ');
   await fake.composing.deliver('send');
   expect(fake.wishes).toEqual([]);
+});
+
+test('a tab is held back while it knows what the host has not got', async () => {
+  const fake = new Fake();
+  const { composing } = fake;
+  fake.hear();
+  expect(composing.holdsBack()).toBe(false);
+  // A host that listens is told in time.
+  composing.type('saved as I go');
+  expect(composing.holdsBack()).toBe(false);
+  await fake.only('draft').grant();
+  fake.hear({}, 'away');
+  composing.type('typed to nobody');
+  expect(composing.holdsBack()).toBe(true);
+  fake.hear();
+  expect(composing.holdsBack()).toBe(false);
+  await fake.only('draft').grant();
+
+  void composing.deliver('send');
+  await vi.advanceTimersByTimeAsync(0);
+  expect(composing.holdsBack()).toBe(true);
+  for (const wish of fake.wishes.splice(0)) await wish.grant();
+  expect(composing.holdsBack()).toBe(false);
+});
+
+test('what was kept before a reload holds a tab back until the chat is there, and goes with the chat', () => {
+  const shelf = new Shelf();
+  keep(shelf, URI, { typed: { text: 'from before', attachments: [] } });
+  const { composing } = new Fake({}, shelf);
+  expect(composing.holdsBack()).toBe(true);
+  composing.abandon();
+  expect(shelf.all.size).toBe(0);
+});
+
+test('what is kept for chats that are not open would be lost with the tab', () => {
+  const shelf = new Shelf();
+  const storage = () => ({ length: shelf.all.size, key: (at: number) => [...shelf.all.keys()][at] ?? null });
+  expect(wouldLose(storage)).toBe(false);
+  keep(shelf, URI, { typed: { text: 'kept', attachments: [] } });
+  expect(wouldLose(storage)).toBe(true);
+  // A field knows better what of it the host has.
+  let held = false;
+  const unwatch = watch({ chat: URI, holdsBack: () => held });
+  expect(wouldLose(storage)).toBe(false);
+  held = true;
+  expect(wouldLose(storage)).toBe(true);
+  unwatch();
 });
 
 test('pictures of files are let go with their chips, whoever takes them away', async () => {

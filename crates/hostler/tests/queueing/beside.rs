@@ -83,7 +83,11 @@ async fn a_message_in_the_moment_in_which_the_work_ends_is_answered_once() {
         // Whatever the agent had to say about its work comes before, in or behind that turn.
         let told = |bench: &Bench| bench.heard("<task-notification>").iter().any(|times| *times > 0);
         eventually("the model is told of the work", || told(&bench)).await;
-        let answer = bench.peer.ask(&chat, "!say last").await;
+        // An agent that turns to its work in the same moment answers that; then it is asked once more.
+        let mut answer = bench.peer.ask(&chat, "!say last").await;
+        if answer.contains("<task-notification>") {
+            answer = bench.peer.ask(&chat, "!say last").await;
+        }
         assert!(answer.ends_with("last"), "{build}: {answer}");
         let chat = bench.chat().await;
         let turns = chat["turns"].as_array().unwrap();

@@ -1,6 +1,7 @@
 /** The system's Chromium, without a screen and without a past. */
 
-import { existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { type Browser, chromium } from 'playwright-core';
 
@@ -27,6 +28,21 @@ function executable(): string {
   return found;
 }
 
-export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: executable(), headless: true, args: ARGUMENTS });
+/** It leaves files behind in the directory for temporary ones, so it gets one that goes with it. */
+export async function launch(): Promise<Browser> {
+  const directory = mkdtempSync(join(tmpdir(), 'hostler-web-chromium-'));
+  const remove = () => rmSync(directory, { recursive: true, force: true, maxRetries: 10 });
+  try {
+    const env = { ...process.env, TMPDIR: directory } as Record<string, string>;
+    const browser = await chromium.launch({ executablePath: executable(), headless: true, args: ARGUMENTS, env });
+    const close = browser.close.bind(browser);
+    browser.close = async (options) => {
+      await close(options);
+      remove();
+    };
+    return browser;
+  } catch (error) {
+    remove();
+    throw error;
+  }
 }

@@ -53,11 +53,33 @@ export class Hostler {
   /** Starts it; after a stop, on the port that it had. */
   async start(binary: string): Promise<void> {
     const listen = ['--listen', `127.0.0.1:${this.#port}`, '--token-file', join(this.#root, 'token')];
+    const lines = this.#run(binary, ['serve', ...listen, '--upstream', 'scripted', '--exit-on-stdin-eof']);
+    for await (const line of lines) {
+      if (!line.startsWith('READY:')) continue;
+      this.#port = Number(line.slice('READY:'.length));
+      return;
+    }
+    throw new Error(`The host did not start: ${this.#log}`);
+  }
+
+  /** Starts the demo in its place, and says where the page with its turns is. */
+  async demo(binary: string): Promise<string> {
+    for await (const line of this.#run(binary, ['demo'])) {
+      const [, link] = / page │ (\S+)/.exec(line) ?? [];
+      if (link === undefined) continue;
+      this.#port = Number(new URL(link).port);
+      return link;
+    }
+    throw new Error(`The demo showed no page: ${this.#log}`);
+  }
+
+  /** Runs a command; the lines are those of its stdout. */
+  #run(binary: string, command: readonly string[]): AsyncIterable<string> {
     const cache = process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache');
     const path = (name: string) => this.path(name);
     const marks = MARKS.map((name) => [name, process.env[name]]).filter(([, value]) => value !== undefined);
     const { PATH = '' } = process.env;
-    const host = spawn(binary, ['serve', ...listen, '--upstream', 'scripted', '--exit-on-stdin-eof'], {
+    const host = spawn(binary, command, {
       cwd: path('work'),
       stdio: ['pipe', 'pipe', 'pipe'],
       env: {
@@ -79,12 +101,7 @@ export class Hostler {
     host.stderr?.on('data', (data) => {
       this.#log += data;
     });
-    for await (const line of createInterface({ input: host.stdout as NodeJS.ReadableStream })) {
-      if (!line.startsWith('READY:')) continue;
-      this.#port = Number(line.slice('READY:'.length));
-      return;
-    }
-    throw new Error(`The host did not start: ${this.#log}`);
+    return createInterface({ input: host.stdout });
   }
 
   async stop(signal: 'SIGTERM' | 'SIGKILL' = 'SIGTERM'): Promise<void> {

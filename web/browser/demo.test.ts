@@ -1,0 +1,28 @@
+/** The first thing that a newcomer sees. */
+
+import { expect, test } from 'vitest';
+import { BINARY, Hostler } from '../tests/support/hostler.ts';
+import { launch } from './support/chromium.ts';
+import { Guard } from './support/guard.ts';
+
+test('the demo ends with a link to the page with its finished turns', async ({ onTestFinished }) => {
+  if (!BINARY) throw new Error('HOSTLER_BIN does not name a hostler; `cargo xtask web --browser` does it all.');
+  const hostler = new Hostler();
+  const browser = await launch();
+  onTestFinished(async () => {
+    await browser.close();
+    await hostler.stop();
+    hostler.remove();
+  });
+  const link = await hostler.demo(BINARY);
+  const context = await browser.newContext({ locale: 'en-GB' });
+  const guard = new Guard(() => hostler.origin);
+  await guard.watch(context);
+  const page = await context.newPage();
+  await page.goto(link);
+  await page.getByText('Hello from the scripted model. You said: and once more', { exact: true }).waitFor();
+  expect(await page.getByRole('article').count()).toBe(2);
+  expect(await page.getByRole('button', { name: 'Stop', exact: true }).count()).toBe(0);
+  expect(new URL(page.url()).hash).toBe('');
+  guard.check();
+});

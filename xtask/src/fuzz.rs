@@ -9,8 +9,8 @@ use crate::outside;
 use crate::steps::{Steps, Then, succeed};
 use crate::workspace::Workspace;
 
-/// The largest input; everything that matters fits, and small inputs run faster.
-const MAX_INPUT_BYTES: usize = 1024;
+/// The largest input unless a seed is larger; small inputs run faster.
+const MAX_INPUT_BYTES: u64 = 1024;
 
 /// How long to run.
 #[derive(Debug, clap::Args)]
@@ -30,9 +30,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let targets = chosen(targets(&directory)?, options.target.as_deref())?;
     let cargo_fuzz = outside::ensure("cargo-fuzz")?.join("bin/cargo-fuzz");
     let mut steps = Steps::default();
-    let built = || succeed(command(&cargo_fuzz, &workspace, "build").arg("--fuzz-dir").arg(&directory));
+    let mut build = command(&cargo_fuzz, &workspace, "build");
+    // One target may need few of the crates that all of them need.
+    build.arg("--fuzz-dir").arg(&directory).args(&options.target);
     steps.step("build", Then::Stop, || {
-        built().context("the targets could not be built; libFuzzer needs a C++ compiler beside Rust's")
+        succeed(&mut build).context("the targets could not be built; libFuzzer needs a C++ compiler beside Rust's")
     });
     for target in targets {
         let corpus = workspace.target_directory.join("fuzz-corpus").join(&target);
@@ -40,8 +42,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let mut run = command(&cargo_fuzz, &workspace, "run");
         run.arg("--fuzz-dir").arg(&directory).arg(&target);
         // What is discovered goes to the first directory; the seeds in the second one stay as they are.
-        run.arg(corpus).arg(directory.join("seeds").join(&target)).arg("--");
-        run.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={MAX_INPUT_BYTES}"));
+        let seeds = directory.join("seeds").join(&target);
+        let most = largest(&seeds)?;
+        run.arg(corpus).arg(seeds).arg("--");
+        run.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={most}"));
         run.args(["-print_final_stats=1", "-verbosity=0"]);
         steps.step(target, Then::GoOn, || succeed(&mut run));
     }
@@ -68,6 +72,13 @@ fn targets(directory: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// How long inputs may be: libFuzzer cuts longer seeds off, and what a cut one shows is lost.
+fn largest(seeds: &Path) -> Result<u64> {
+    let entries = std::fs::read_dir(seeds).with_context(|| format!("there are no seeds in {}", seeds.display()))?;
+    let sizes = entries.flatten().filter_map(|entry| Some(entry.metadata().ok()?.len()));
+    Ok(sizes.fold(MAX_INPUT_BYTES, u64::max))
+}
+
 fn chosen(targets: Vec<String>, only: Option<&str>) -> Result<Vec<String>> {
     match only {
         None => Ok(targets),
@@ -79,6 +90,15 @@ fn chosen(targets: Vec<String>, only: Option<&str>) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_seed_is_cut_off() {
+        let seeds = tempfile::tempdir().unwrap();
+        assert_eq!(largest(seeds.path()).unwrap(), MAX_INPUT_BYTES);
+        std::fs::write(seeds.path().join("long"), vec![b' '; 5_000]).unwrap();
+        assert_eq!(largest(seeds.path()).unwrap(), 5_000);
+        assert!(largest(&seeds.path().join("none")).is_err());
+    }
 
     #[test]
     fn every_target_has_seeds_and_an_unknown_one_is_told() {

@@ -1,9 +1,9 @@
 //! TLS with a given certificate, which is read again when its files change: certificates are renewed while hosts run.
 
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -24,7 +24,7 @@ struct Loaded {
     stamps: Stamps,
 }
 
-type Stamps = [Option<(u64, u64, i64, i64)>; 2];
+type Stamps = [Option<(u64, Option<SystemTime>)>; 2];
 
 /// Why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +115,6 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 fn stamps(cert: &Path, key: &Path) -> Stamps {
     [cert, key].map(|path| {
         let about = std::fs::metadata(path).ok()?;
-        Some((about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
+        Some((about.len(), about.modified().ok()))
     })
 }

@@ -8,8 +8,8 @@ mod wire;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use common::{Rig, rig};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Pages, Passes, Server, ServerConfig, SocketLimits};
+use common::{Rig, open_house, rig};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Pages, Server, ServerConfig, SocketLimits};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use tokio::io::AsyncReadExt as _;
@@ -40,13 +40,10 @@ impl Host {
     async fn start(socket: SocketLimits) -> Self {
         let rig = rig().await;
         let config = ServerConfig {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            tls: None,
             access: AccessPolicy { token: Some("t0ken".into()), ..AccessPolicy::default() },
             limits: ConnectionLimits { socket, ..ConnectionLimits::default() },
-            logs: None,
-            passes: Passes::default(),
             pages: Some(Arc::new(Echo)),
+            ..open_house()
         };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Rig, rig};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Pages, Passes, Server, ServerConfig};
+use common::{Rig, open_house, rig};
+use hostler_ahp::{AccessPolicy, Pages, Passes, Server, ServerConfig};
 use http::Response;
 use http::request::Parts;
 use serde_json::{Value, json};
@@ -54,17 +54,14 @@ impl Host {
 
     async fn on(rig: Rig, token: Option<&str>, file: Option<&Path>) -> Self {
         let config = ServerConfig {
-            listen: "127.0.0.1:0".parse().unwrap(),
-            tls: None,
             access: AccessPolicy {
                 token: token.map(Into::into),
                 allowed_hosts: vec!["box.example".into()],
                 ..AccessPolicy::default()
             },
-            limits: ConnectionLimits::default(),
-            logs: None,
             passes: file.map_or_else(Passes::default, |file| Passes::open(file.to_owned()).unwrap()),
             pages: Some(Arc::new(Nothing)),
+            ..open_house()
         };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
@@ -228,6 +225,27 @@ async fn a_code_works_once_and_not_when_it_is_wrong() {
     let again = host.sign_in(&code).await;
     assert_eq!(again.status, 403);
     assert!(again.body.contains("hostler link") && !again.head.contains("set-cookie"), "{}", again.body);
+    host.end().await.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_pass_that_cannot_be_kept_is_not_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("state/sign-ins.json");
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    let host = Host::start(Some("t0ken"), Some(&file)).await;
+    let mut owner = host.owner().await;
+    let (early, late) = (owner.link().await, owner.link().await);
+    std::fs::remove_dir_all(file.parent().unwrap()).unwrap();
+    let refused = host.sign_in(&early).await;
+    assert_eq!(refused.status, 500, "{}", refused.body);
+    assert!(!refused.head.contains("set-cookie"), "{}", refused.head);
+    assert_eq!(owner.sign_ins().await, Vec::<Value>::new(), "nobody has that pass");
+
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    let signed_in = host.sign_in(&late).await;
+    assert_eq!(signed_in.status, 204, "{}", signed_in.body);
+    assert!(host.is_signed_in(&signed_in.cookie()).await);
     host.end().await.engine.shutdown().await;
 }
 

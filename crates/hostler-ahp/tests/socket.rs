@@ -5,9 +5,9 @@ mod common;
 
 use std::net::SocketAddr;
 
-use common::rig;
+use common::{open_house, rig};
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig};
+use hostler_ahp::{AccessPolicy, Server, ServerConfig};
 use hostler_engine::Engine;
 use hostler_testkit::peer::{Peer, reduced};
 use serde_json::Value;
@@ -17,16 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 async fn serve(engine: &Engine, token: Option<&str>) -> (Server, SocketAddr) {
     let access = AccessPolicy { token: token.map(Into::into), ..AccessPolicy::default() };
-    let listen = "127.0.0.1:0".parse().unwrap();
-    let config = ServerConfig {
-        listen,
-        tls: None,
-        access,
-        limits: ConnectionLimits::default(),
-        logs: None,
-        passes: Passes::default(),
-        pages: None,
-    };
+    let config = ServerConfig { access, ..open_house() };
     let server = Server::start(engine.clone(), config).await.unwrap();
     let address = server.local_addr();
     (server, address)

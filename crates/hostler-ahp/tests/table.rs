@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const SESSION: &str = "claude:/0b9e3c5e-8f2b-4a36-9f61-0e8f2b4a369f";
 
-/// With `UPDATE` in its environment the test writes the page anew: `UPDATE=1 cargo test -p hostler-ahp --test docs`.
+/// With `UPDATE` in its environment the test writes the page anew: `UPDATE=1 cargo test -p hostler-ahp --test table`.
 #[test]
 fn the_page_about_the_protocol_is_what_the_table_says() {
     let page = hostler_ahp::reference();
@@ -20,7 +20,7 @@ fn the_page_about_the_protocol_is_what_the_table_says() {
         std::fs::write(&file, &page).unwrap();
     }
     let found = std::fs::read_to_string(&file).unwrap();
-    assert!(found == page, "docs/ahp.md differs from the table; UPDATE=1 cargo test -p hostler-ahp --test docs");
+    assert!(found == page, "docs/ahp.md differs from the table; UPDATE=1 cargo test -p hostler-ahp --test table");
 }
 
 /// The rows of a part of the page, cell by cell.

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Rig, rig};
+use common::{Rig, open_house, rig};
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig, SocketLimits, Tls};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, Server, ServerConfig, SocketLimits, Tls};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -61,13 +61,10 @@ fn replace(path: &Path, text: &str) {
 
 async fn serve(rig: &Rig, tls: Tls, socket: SocketLimits) -> Server {
     let config = ServerConfig {
-        listen: "127.0.0.1:0".parse().unwrap(),
         tls: Some(tls),
         access: AccessPolicy { token: Some("t0ken".into()), ..AccessPolicy::default() },
         limits: ConnectionLimits { socket, ..ConnectionLimits::default() },
-        logs: None,
-        passes: Passes::default(),
-        pages: None,
+        ..open_house()
     };
     Server::start(rig.engine.clone(), config).await.unwrap()
 }

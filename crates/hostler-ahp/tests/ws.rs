@@ -8,9 +8,9 @@ mod wire;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{Raw, Rig, rig};
+use common::{Raw, Rig, open_house, rig};
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig, SocketLimits};
+use hostler_ahp::{ConnectionLimits, Server, ServerConfig, SocketLimits};
 use hostler_engine::default_chat_uri;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -40,16 +40,7 @@ impl Host {
 
     async fn bounded(limits: ConnectionLimits) -> Self {
         let rig = rig().await;
-        let listen = "127.0.0.1:0".parse().unwrap();
-        let config = ServerConfig {
-            listen,
-            tls: None,
-            access: AccessPolicy::default(),
-            limits,
-            logs: None,
-            passes: Passes::default(),
-            pages: None,
-        };
+        let config = ServerConfig { limits, ..open_house() };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         Self { rig, server, address }

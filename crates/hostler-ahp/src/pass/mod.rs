@@ -114,6 +114,7 @@ impl Passes {
     /// Exchanges a code for a pass; a browser that has one already keeps it.
     fn redeem(&self, code: &Secret, known: Option<&str>, browser: String) -> io::Result<Redeemed<Option<Secret>>> {
         let (pass, id) = (Secret::new::<32>()?, secret::random::<6>()?);
+        let new_id = id.clone();
         let mut book = self.book();
         let redeemed = book.redeem(&code.hash(), now(), |label| match known {
             Some(_) => None,
@@ -122,7 +123,11 @@ impl Passes {
         drop(book);
         match redeemed {
             Redeemed::In { is_new: true } => {
-                self.save()?;
+                if let Err(error) = self.save() {
+                    // Its browser never hears of it, so nobody else may find it in the list.
+                    self.book().revoke(Some(&[&new_id]));
+                    return Err(error);
+                }
                 Ok(Redeemed::In { is_new: Some(pass) })
             }
             Redeemed::In { is_new: false } => Ok(Redeemed::In { is_new: None }),

@@ -4,11 +4,12 @@
 #[path = "../../../hostler-engine/tests/common/commands.rs"]
 mod commands;
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_ahp::{ConnectionLimits, MemoryConnection, connect_in_memory};
+use hostler_ahp::{AccessPolicy, ConnectionLimits, MemoryConnection, Passes, ServerConfig, connect_in_memory};
 use hostler_driver::Endpoint;
 use hostler_engine::{
     ABSENCE, BackgroundOnStop, Engine, EngineConfig, GrantPolicy, Lease, ModelGateway, ModelInfo, PermissionConfig,
@@ -26,6 +27,19 @@ impl ModelGateway for NoGateway {
     fn lease(&self, _session: &str, _chat: &str, model: &str) -> Lease {
         let endpoint = Endpoint { base_url: "http://127.0.0.1:1".into(), bearer: "nonce.id".into() };
         Lease::new(endpoint, model.to_owned(), false, ())
+    }
+}
+
+/// A listener that lets every program on this machine in, and has no pages.
+pub fn open_house() -> ServerConfig {
+    ServerConfig {
+        listen: (Ipv4Addr::LOCALHOST, 0).into(),
+        tls: None,
+        access: AccessPolicy::default(),
+        limits: ConnectionLimits::default(),
+        logs: None,
+        passes: Passes::default(),
+        pages: None,
     }
 }
 

@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures::{SinkExt as _, StreamExt as _};
-use hostler_ahp::{AccessPolicy, ConnectionLimits, Passes, Server, ServerConfig};
+use hostler_ahp::{ConnectionLimits, Server, ServerConfig};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::VERSIONS;
-use crate::common::{Rig, rig};
+use crate::common::{Rig, open_house, rig};
 
 /// How long a test waits for a fact before it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -108,16 +108,7 @@ impl Pair {
     async fn patient(version: &str, reverse: Duration) -> Self {
         let rig = rig().await;
         let limits = ConnectionLimits { reverse, ..ConnectionLimits::default() };
-        let listen = "127.0.0.1:0".parse().unwrap();
-        let config = ServerConfig {
-            listen,
-            tls: None,
-            access: AccessPolicy::default(),
-            limits,
-            logs: None,
-            passes: Passes::default(),
-            pages: None,
-        };
+        let config = ServerConfig { limits, ..open_house() };
         let server = Server::start(rig.engine.clone(), config).await.unwrap();
         let address = server.local_addr();
         let older = Client::connect(address, version, "Laptop").await;

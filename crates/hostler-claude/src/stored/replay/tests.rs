@@ -1,0 +1,226 @@
+use std::fmt::Write as _;
+use std::io::Cursor;
+
+use hostler_driver::TurnOutcome;
+
+use super::*;
+
+fn turns(text: &str) -> Vec<Replayed> {
+    turns_with(text, &|_| None)
+}
+
+fn turns_with(text: &str, sub_agents: &SubAgents<'_>) -> Vec<Replayed> {
+    let index = Index::of(&mut Cursor::new(text)).unwrap();
+    let chain = Chain::of(&index);
+    let line = |at: usize| {
+        let link = &index.links[chain.links[at]];
+        let place = usize::try_from(link.place.start).unwrap()..usize::try_from(link.place.end).unwrap();
+        (link.kind, text.get(place).unwrap().as_bytes())
+    };
+    let spans = chain.spans(&index);
+    spans.into_iter().map(|span| replay(Path::new("/p"), span.links.map(line), span.goes_on, sub_agents)).collect()
+}
+
+/// What a person would see of it.
+fn seen(turn: &Replayed) -> String {
+    let mut seen = format!("{:?}", turn.said);
+    for event in &turn.events {
+        let _ = match event {
+            DriverEvent::Delta { text, .. } => write!(seen, " | {text}"),
+            DriverEvent::ToolReady { id, .. } => write!(seen, " | call {id}"),
+            DriverEvent::ToolFinished { id, outcome, .. } => write!(seen, " | {id} {outcome:?}"),
+            DriverEvent::CompactionFinished { before, after } => write!(seen, " | shortened {before:?} {after:?}"),
+            DriverEvent::Notice(text) => write!(seen, " | note {text}"),
+            DriverEvent::TurnEnded(outcome) => write!(seen, " | {outcome:?}"),
+            _ => Ok(()),
+        };
+    }
+    seen
+}
+
+fn prompt(name: &str, parent: &str, text: &str) -> String {
+    json!({"type": "user", "uuid": name, "parentUuid": parent, "timestamp": "2026-01-01T00:00:00Z",
+        "message": {"content": text}})
+    .to_string()
+}
+
+fn answer(name: &str, parent: &str, message: &str, block: &serde_json::Value) -> String {
+    json!({"type": "assistant", "uuid": name, "parentUuid": parent, "timestamp": "2026-01-01T00:00:05Z",
+        "message": {"id": message, "model": "m", "content": [block], "usage": {"input_tokens": 10, "output_tokens": 3}}})
+    .to_string()
+}
+
+fn text(text: &str) -> serde_json::Value {
+    json!({"type": "text", "text": text})
+}
+
+#[test]
+fn a_turn_is_told_with_its_usage_and_its_end() {
+    let turns = turns(&[prompt("a", "", "hi"), answer("b", "a", "1", &text("hello"))].join("\n"));
+    let [turn] = &turns[..] else { panic!("one turn") };
+    assert_eq!(seen(turn), r#"Person { text: "hi", attached: 0 } | hello | Completed { empty: false }"#);
+    assert_eq!(turn.began.as_deref(), Some("2026-01-01T00:00:00Z"));
+    assert_eq!(turn.ended.as_deref(), Some("2026-01-01T00:00:05Z"));
+    let usage = turn.events.iter().rev().find_map(|event| match event {
+        DriverEvent::Usage(usage) => Some((usage.input, usage.output, usage.context, usage.model.clone())),
+        _ => None,
+    });
+    assert_eq!(usage, Some((10, 3, Some(13), Some("m".to_owned()))));
+}
+
+#[test]
+fn calls_come_back_and_those_that_never_did_are_cut_off() {
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}});
+    let result = |name: &str, parent: &str, id: &str, error: bool| {
+        json!({"type": "user", "uuid": name, "parentUuid": parent,
+            "message": {"content": [{"type": "tool_result", "tool_use_id": id, "is_error": error, "content": "x"}]}})
+        .to_string()
+    };
+    let lines = [
+        prompt("a", "", "go"),
+        answer("b", "a", "1", &call("t1")),
+        answer("c", "b", "1", &call("t2")),
+        result("d", "c", "t2", true),
+        result("e", "b", "t1", false),
+        answer("f", "e", "2", &call("t3")),
+    ];
+    let turns = turns(&lines.join("\n"));
+    let seen = seen(&turns[0]);
+    let told = "| call t1 | call t2 | t2 Failed | t1 Succeeded | call t3 | t3 Failed |";
+    assert!(seen.contains(told), "{seen}");
+}
+
+#[test]
+fn interrupted_failed_and_silent_turns_end_as_they_did() {
+    let interrupted = prompt("c", "b", "[Request interrupted by user]");
+    let lines = [prompt("a", "", "hi"), answer("b", "a", "1", &text("hel")), interrupted];
+    assert!(matches!(
+        turns(&lines.join("\n"))[0].events.last(),
+        Some(DriverEvent::TurnEnded(TurnOutcome::Interrupted))
+    ));
+    let failed = json!({"type": "assistant", "uuid": "b", "parentUuid": "a", "isApiErrorMessage": true, "apiErrorStatus": 529,
+        "message": {"id": "x", "model": "<synthetic>", "content": [text("API Error: overloaded")]}});
+    let turn = &turns(&[prompt("a", "", "hi"), failed.to_string()].join("\n"))[0];
+    let Some(DriverEvent::TurnEnded(TurnOutcome::Failed(failure))) = turn.events.last() else {
+        panic!("{}", seen(turn))
+    };
+    assert_eq!((failure.status, failure.message.as_str()), (Some(529), "API Error: overloaded"));
+    let turn = &turns(&prompt("a", "", "hi"))[0];
+    assert!(matches!(turn.events.last(), Some(DriverEvent::TurnEnded(TurnOutcome::Interrupted))), "{}", seen(turn));
+}
+
+#[test]
+fn an_order_to_shorten_is_a_turn_of_its_own() {
+    let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "c", "logicalParentUuid": "b",
+        "compactMetadata": {"preTokens": 100, "postTokens": 7}});
+    let summary = json!({"type": "user", "uuid": "d", "parentUuid": "c", "isCompactSummary": true, "message": {"content": "long ago"}});
+    let lines = [
+        prompt("a", "", "hi"),
+        answer("b", "a", "1", &text("hello")),
+        boundary.to_string(),
+        summary.to_string(),
+        prompt("e", "d", "<command-name>/compact</command-name>\n<command-args>briefly</command-args>"),
+        prompt("f", "e", "<local-command-stdout>Compacted </local-command-stdout>"),
+        prompt("g", "f", "on"),
+        answer("h", "g", "2", &text("yes")),
+    ];
+    let turns: Vec<String> = turns(&lines.join("\n")).iter().map(seen).collect();
+    assert_eq!(turns.len(), 3, "{turns:#?}");
+    assert!(turns[0].ends_with("| hello | Completed { empty: false }"), "{turns:#?}");
+    assert!(
+        turns[1].starts_with(r#"Person { text: "/compact briefly", attached: 0 } | shortened Some(100) Some(7)"#),
+        "{turns:#?}"
+    );
+    assert!(turns[2].ends_with("| yes | Completed { empty: false }"), "{turns:#?}");
+}
+
+#[test]
+fn what_the_agent_began_by_itself_says_why() {
+    let told = prompt("a", "", "<task-notification>\n<summary>Agent \"look\" finished</summary>\n</task-notification>");
+    assert_eq!(turns(&told)[0].said, Said::Agent("Agent \"look\" finished".to_owned()));
+    let words = prompt("a", "", "what is <bash-input>ls</bash-input>?");
+    let said = Said::Person { text: "what is <bash-input>ls</bash-input>?".to_owned(), attached: 0 };
+    assert_eq!(turns(&words)[0].said, said);
+    let shell = prompt("a", "", "<bash-input>ls -l</bash-input>");
+    assert_eq!(turns(&shell)[0].said, Said::Person { text: "!ls -l".to_owned(), attached: 0 });
+}
+
+#[test]
+fn words_that_came_beside_a_call_begin_a_turn_behind_all_calls_of_that_answer() {
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "ls"}});
+    let result = |name: &str, parent: &str, id: &str| {
+        json!({"type": "user", "uuid": name, "parentUuid": parent,
+            "message": {"content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]}})
+        .to_string()
+    };
+    let beside = |words: &str| {
+        json!({"type": "attachment", "uuid": "e", "parentUuid": "d", "timestamp": "2026-01-01T00:00:03Z",
+            "attachment": {"type": "hook_additional_context", "content": [words]}})
+        .to_string()
+    };
+    let lines = |words: &str| {
+        let lines = [
+            prompt("a", "", "go"),
+            answer("b", "a", "1", &call("t1")),
+            answer("c", "b", "1", &call("t2")),
+            result("d", "c", "t1"),
+            beside(words),
+            result("f", "e", "t2"),
+            answer("g", "f", "2", &text("blue it is")),
+        ];
+        lines.join("\n")
+    };
+    let told: Vec<_> = turns(&lines(&crate::prompt::said_meanwhile("in blue"))).iter().map(seen).collect();
+    let expected = [
+        r#"Person { text: "go", attached: 0 } | call t1 | call t2 | t1 Succeeded | t2 Succeeded | Completed { empty: false }"#,
+        r#"Person { text: "in blue", attached: 0 } | blue it is | Completed { empty: false }"#,
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(turns(&lines("in blue")).len(), 1, "what another hook says is nobody's words");
+}
+
+#[test]
+fn a_sub_agent_is_told_by_its_own_transcript() {
+    use hostler_driver::SubAgentEvent;
+    let call = json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": "look"}});
+    for is_async in [false, true] {
+        let result = json!({"type": "user", "uuid": "c", "parentUuid": "b",
+            "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]},
+            "toolUseResult": {"agentId": "a1", "isAsync": is_async, "status": if is_async { "async_launched" } else { "completed" },
+                "agentType": "general-purpose", "prompt": "look", "content": [{"type": "text", "text": "found"}]}});
+        let lines = [
+            prompt("a", "", "go"),
+            answer("b", "a", "1", &call),
+            result.to_string(),
+            answer("d", "c", "2", &text("ok")),
+        ];
+        let own = [prompt("x", "", "look"), answer("y", "x", "s", &text("found"))]
+            .join("\n")
+            .replace("\"uuid\"", "\"isSidechain\":true,\"uuid\"");
+        let turns = turns_with(&lines.join("\n"), &|id| (id == "a1").then(|| own.clone().into_bytes()));
+        let mut told = Vec::new();
+        for event in &turns[0].events {
+            if let DriverEvent::SubAgent { agent, event } = event {
+                told.push(match event {
+                    SubAgentEvent::Started(start) => {
+                        format!("{} by {}: {}", agent.0, start.call, start.prompt.expose())
+                    }
+                    SubAgentEvent::Did(event) => match &**event {
+                        DriverEvent::Delta { text, .. } => text.clone(),
+                        _ => continue,
+                    },
+                    SubAgentEvent::Finished(outcome) => format!("{outcome:?}"),
+                });
+            }
+        }
+        assert_eq!(told, ["a1 by t1: look", "found", "Completed"], "{is_async}");
+        assert!(seen(&turns[0]).ends_with("| t1 Succeeded | ok | Completed { empty: false }"), "{}", seen(&turns[0]));
+        // Without its transcript there is still the call.
+        assert!(
+            turns_with(&lines.join("\n"), &|_| None)[0]
+                .events
+                .iter()
+                .all(|e| !matches!(e, DriverEvent::SubAgent { .. }))
+        );
+    }
+}

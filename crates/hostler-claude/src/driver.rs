@@ -7,11 +7,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Archive, Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt, ProviderInfo, ResumeToken,
+    Archive, Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt, ProviderInfo, ResumeToken, ToolDisplay,
 };
 use hostler_process::SupervisorCommand;
+use serde_json::value::RawValue;
 
 use crate::Executable;
+use crate::display;
 use crate::fingerprint::fingerprint;
 use crate::forget;
 use crate::open;
@@ -143,6 +145,10 @@ impl Driver for ClaudeDriver {
 
     fn settings_fingerprint(&self, working_directory: &Path) -> String {
         fingerprint(self.config.config_directory().as_deref(), working_directory)
+    }
+
+    fn display(&self, tool: &str, input: &RawValue, working_directory: &Path) -> ToolDisplay {
+        display::display(tool, Some(input), working_directory)
     }
 
     fn measure(&self, prompt: &Prompt) -> usize {

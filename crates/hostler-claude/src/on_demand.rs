@@ -7,8 +7,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
     Archive, Driver, DropError, Images, InstallError, Installer, OpenError, OpenErrorKind, OpenSpec, Opened,
-    ProgressSink, Prompt, ProviderInfo, ResumeToken, StderrTail,
+    ProgressSink, Prompt, ProviderInfo, ResumeToken, StderrTail, ToolDisplay,
 };
+use serde_json::value::RawValue;
 
 use crate::{ClaudeConfig, ClaudeDriver, Executable};
 
@@ -70,6 +71,10 @@ impl Driver for OnDemandDriver {
 
     fn settings_fingerprint(&self, working_directory: &Path) -> String {
         self.0.driver().settings_fingerprint(working_directory)
+    }
+
+    fn display(&self, tool: &str, input: &RawValue, working_directory: &Path) -> ToolDisplay {
+        self.0.driver().display(tool, input, working_directory)
     }
 
     fn measure(&self, prompt: &Prompt) -> usize {

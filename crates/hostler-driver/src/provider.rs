@@ -2,8 +2,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use serde_json::value::RawValue;
 
-use crate::{Archive, InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken};
+use crate::{Archive, InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken, ToolDisplay};
 
 /// How a provider presents itself to people and to the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,11 @@ pub trait Driver: Send + Sync + 'static {
     /// agent that was opened under another one is not what would be opened now.
     fn settings_fingerprint(&self, _working_directory: &Path) -> String {
         String::new()
+    }
+
+    /// How a call of a tool with this input is shown, as the driver's own events show it. Without a name: as before.
+    fn display(&self, _tool: &str, _input: &RawValue, _working_directory: &Path) -> ToolDisplay {
+        ToolDisplay::default()
     }
 
     /// How many bytes a prompt takes on its way to the agent, exactly.

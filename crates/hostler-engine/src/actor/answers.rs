@@ -8,8 +8,9 @@ use ahp_types::state::{
     ToolCallConfirmationReason,
 };
 use ahp_types::{ActionOrigin, StateAction};
-use hostler_driver::{Answer, Gate, RequestId};
+use hostler_driver::{Answer, Gate, RequestId, ToolDisplay};
 use hostler_store::AuditEntry;
+use serde_json::value::RawValue;
 
 use super::change::Change;
 use super::desk::{input_key, no_longer_needed, permission_key};
@@ -63,7 +64,7 @@ impl Actor {
         let (call, approved) = (action.tool_call_id.clone(), action.approved);
         let Some(open) = self.desk.permission(&call) else { return Err("nobody waits for this answer".to_owned()) };
         let input = edited.clone().unwrap_or_else(|| open.input.clone());
-        let worker = open.worker.clone();
+        let (worker, tool) = (open.worker.clone(), open.tool.clone());
         let home = self.home_of(worker.as_deref());
         if approved && let Gate::Deny(why) = self.gate.ruling(&open.tool, input.get()).gate {
             return Err(format!("it cannot be allowed: {why}"));
@@ -72,7 +73,7 @@ impl Actor {
             at_ms: self.host.clock.now_ms(),
             who: decider.who,
             call: call.clone(),
-            tool: open.tool.clone(),
+            tool: tool.clone(),
             input: summary(input.get()),
             sub_agent: open.sub_agent.clone(),
             decision: if approved { "allow" } else { "deny" }.to_owned(),
@@ -87,10 +88,13 @@ impl Actor {
             None => {}
         }
         let mut replaced = Output::default();
-        if let (Some(edited), Some(turn)) = (&edited, self.transcript_of(worker.as_deref()))
-            && turn.replace_input(&call, edited.get(), &mut replaced)
-        {
-            action.edited_tool_input = None;
+        if let Some(edited) = &edited {
+            let display = self.display(&tool, edited);
+            if let Some(turn) = self.transcript_of(worker.as_deref())
+                && turn.replace_input(&call, edited.get(), display, &mut replaced)
+            {
+                action.edited_tool_input = None;
+            }
         }
         change = change
             .output_on(&home, replaced)
@@ -116,6 +120,12 @@ impl Actor {
         self.flush_on(&home, &mut output).await;
         self.project().await;
         Ok(())
+    }
+
+    /// How a call is shown with an input that its agent has not named.
+    fn display(&self, tool: &str, input: &RawValue) -> ToolDisplay {
+        let driver = self.host.drivers.get(&self.session.session.provider);
+        driver.map(|driver| driver.display(tool, input, self.gate.directory())).unwrap_or_default()
     }
 
     /// Writes rules that hold for ever into the host's book.

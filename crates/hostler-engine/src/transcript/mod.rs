@@ -18,7 +18,9 @@ use ahp_types::state::{
     ConfirmationOption, MarkdownResponsePart, ReasoningResponsePart, ResponsePart, SystemNotificationResponsePart,
     UsageInfo,
 };
-use hostler_driver::{DriverEvent, FileEdit, PartId, PartKind, PermissionRequest, TokenUsage, TurnOutcome};
+use hostler_driver::{
+    DriverEvent, FileEdit, PartId, PartKind, PermissionRequest, TokenUsage, ToolDisplay, TurnOutcome,
+};
 
 pub(crate) use self::failure::{Failure, error, not_resumable};
 pub(crate) use self::local::TOOL;
@@ -265,14 +267,11 @@ impl Transcript {
         self.tools.answered(call, approved, out);
     }
 
-    /// A person wants another input for a call. `true` if it was said here, since it or the old one is named by its
-    /// hash; otherwise the protocol's own action says it.
-    pub(crate) fn replace_input(&mut self, call: &str, input: &str, out: &mut Output) -> bool {
-        let said = input.len() > INLINE || self.tools.is_named(call);
-        if said {
-            self.tools.replace_input(call, input, out);
-        }
-        said
+    /// A person wants another input for a call. `true` if it is named by its hash, which the protocol's own action for it
+    /// cannot do.
+    pub(crate) fn replace_input(&mut self, call: &str, input: &str, display: ToolDisplay, out: &mut Output) -> bool {
+        self.tools.replace_input(call, input, display, out);
+        input.len() > INLINE
     }
 
     /// The call needs nobody's permission: it asks questions, or proposes a plan.

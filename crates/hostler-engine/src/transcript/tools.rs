@@ -168,17 +168,15 @@ impl Tools {
         true
     }
 
-    /// The input that a person wants instead, where the protocol's own way of saying it would carry too much.
-    pub(super) fn replace_input(&mut self, id: &str, input: &str, out: &mut Output) {
-        if let Some(call) = self.calls.get_mut(id) {
-            call.input = Some(input.to_owned());
-            self.say_ready(id, Ready::default(), out);
+    /// The input that a person wants instead. It is another sentence that is true of it, and nobody is shown what the old one
+    /// would have done.
+    pub(super) fn replace_input(&mut self, id: &str, input: &str, display: ToolDisplay, out: &mut Output) {
+        let Some(call) = self.calls.get_mut(id) else { return };
+        call.input = Some(input.to_owned());
+        if !display.name.is_empty() {
+            call.display = display;
         }
-    }
-
-    /// Whether the call's input is named instead of carried.
-    pub(super) fn is_named(&self, id: &str) -> bool {
-        self.calls.get(id).and_then(|call| call.input.as_ref()).is_some_and(|input| input.len() > INLINE)
+        self.say_ready(id, Ready::default(), out);
     }
 
     /// The call's input, if it is complete.

@@ -524,7 +524,7 @@ mod tests {
         while let Some(command) = commands.pop() {
             commands.extend(command.get_subcommands().cloned());
             for flag in command.get_arguments().filter_map(clap::Arg::get_long) {
-                let known = TABLE.iter().any(|(_, name, _)| *name == flag) || not_settings.contains(&flag);
+                let known = TABLE.iter().any(|setting| setting.name == flag) || not_settings.contains(&flag);
                 assert!(known, "--{flag} of {} is no setting", command.get_name());
             }
         }

@@ -90,6 +90,8 @@ fn what_needs_a_restart_is_named_once() {
     assert_eq!(notes, [Note { text, bad: true }]);
     assert_eq!(fixture.read(), []);
     assert_eq!(fixture.applied(), Vec::<String>::new());
+    let notes = fixture.write(&format!("{changed}\n[files]\ngrant = 'always'"));
+    assert!(notes[0].text.contains(" files.grant "), "{notes:?}");
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub use credential::vault::{CredentialVault, Kept, Place, StoredCredential};
 pub use credential::{
     CredentialError, CredentialSource, FileCredential, FixedCredential, MissingCredential, Stamp, Standing,
 };
-pub use dollars::{Dollars, NotDollars};
+pub use dollars::Dollars;
 pub use gateway::{Choice, Gateway, GatewayConfig, GatewayError};
 pub use lease::{Lease, Registration};
 pub use ledger::LedgerError;

@@ -17,7 +17,9 @@ pub struct Process {
 
 /// Every process that can be seen, zombies left out.
 pub fn all() -> Vec<Process> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    // Nothing to see must not be taken for nothing left behind.
+    let entries =
+        std::fs::read_dir("/proc").expect("tests look at processes in /proc, which this system does not have");
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(read).collect()
 }
 

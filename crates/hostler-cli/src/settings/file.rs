@@ -5,10 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::sections::{Sections, UpstreamSection};
 use super::{COUNT, Key, Kind, SECONDS, SIZE, SettingsError, TABLE, Value};
-use crate::ports::{GrantSetting, LimitSettings, PriceSettings};
-
-/// The table of what messages may carry.
-const ATTACHMENTS: &str = "attachments";
+use crate::ports::{LimitSettings, PriceSettings};
 
 /// What the configuration file says, with the line of each value for messages.
 #[derive(Default)]
@@ -17,7 +14,6 @@ pub(crate) struct ConfigFile {
     pub(super) agent_env: Vec<(String, String)>,
     pub(super) upstreams: Vec<UpstreamSection>,
     pub(super) limits: LimitSettings,
-    pub(super) grants: GrantSetting,
     pub(super) prices: Vec<PriceSettings>,
     pub(super) warnings: Vec<String>,
 }
@@ -38,13 +34,14 @@ impl ConfigFile {
             if file.set(name.get_ref(), value.get_ref(), &origin, path)? {
                 continue;
             }
-            if name.get_ref() == ATTACHMENTS {
+            let below = format!("{}.", name.get_ref());
+            if TABLE.iter().any(|setting| setting.name.starts_with(&below)) {
                 let table = value
                     .get_ref()
                     .as_table()
                     .ok_or_else(|| SettingsError::Invalid { origin, expected: "a table".to_owned() })?;
                 for (name, value) in table {
-                    let full = format!("{ATTACHMENTS}.{}", name.get_ref());
+                    let full = format!("{below}{}", name.get_ref());
                     let origin = format!("{}: `{full}`", at(name.span().start));
                     if !file.set(&full, value.get_ref(), &origin, path)? {
                         file.warnings.push(format!("{origin} is not a setting; ignored."));
@@ -60,7 +57,6 @@ impl ConfigFile {
                 let mut sections = Sections { at: &at, path, warnings: &mut file.warnings };
                 match name.get_ref().as_ref() {
                     "upstreams" => file.upstreams = sections.upstreams(value, &origin)?,
-                    "files" => file.grants = sections.files(value, &origin)?,
                     "limits" => file.limits = sections.limits(value, &origin)?,
                     "prices" => file.prices = sections.prices(value, &origin)?,
                     _ => file.warnings.push(format!("{origin} is not a setting; ignored.")),
@@ -72,10 +68,11 @@ impl ConfigFile {
 
     /// Takes a setting of the table; says whether it is one.
     fn set(&mut self, name: &str, value: &DeValue<'_>, origin: &str, path: &Path) -> Result<bool, SettingsError> {
-        let Some((key, _, kind)) = TABLE.iter().find(|(_, known, _)| *known == name) else { return Ok(false) };
-        let invalid = || SettingsError::Invalid { origin: origin.to_owned(), expected: expected(*kind).to_owned() };
-        let value = read(value, *kind, path).ok_or_else(invalid)?;
-        self.values.insert(*key, (value, origin.to_owned()));
+        let Some(setting) = TABLE.iter().find(|setting| setting.name == name) else { return Ok(false) };
+        let expected = || expected(setting.kind).to_owned();
+        let invalid = || SettingsError::Invalid { origin: origin.to_owned(), expected: expected() };
+        let value = read(value, setting.kind, path).ok_or_else(invalid)?;
+        self.values.insert(setting.key, (value, origin.to_owned()));
         Ok(true)
     }
 

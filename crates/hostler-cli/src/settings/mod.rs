@@ -1,6 +1,6 @@
 //! Settings: a flag beats a `HOSTLER_…` variable beats the configuration file beats the default.
 //!
-//! One [`TABLE`] names them all; the name is the configuration key, `HOSTLER_NAME` the variable, and `--name` the flag of
+//! One table ([`TABLE`]) names them all; the name is the configuration key, `HOSTLER_NAME` the variable, and `--name` the flag of
 //! those that have one.
 //! Everything but [`load`] is a function over values.
 
@@ -9,6 +9,7 @@ mod file;
 mod resolve;
 mod sections;
 mod source;
+mod table;
 mod upstreams;
 mod values;
 
@@ -31,6 +32,8 @@ use crate::ports::{
 pub(crate) use file::ConfigFile;
 pub(crate) use resolve::resolve;
 pub(crate) use source::{Source, Stamp};
+use table::{COUNT, Counts, Kind, SECONDS, SIZE, Setting};
+pub(crate) use table::{Key, TABLE};
 pub(crate) use upstreams::unconfigured;
 
 /// Where the host listens unless it is told otherwise.
@@ -120,215 +123,6 @@ pub(crate) enum TokenChoice {
     /// None at all.
     Off,
 }
-
-/// One setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
-    Listen,
-    Token,
-    TokenFile,
-    NoToken,
-    StateDir,
-    Upstream,
-    UpstreamUrl,
-    AllowedBetas,
-    CredentialStore,
-    Claude,
-    HandshakeTimeout,
-    Idle,
-    IdleMax,
-    Stall,
-    InterruptGrace,
-    BackgroundOnStop,
-    ShowExternalSessions,
-    Absence,
-    MaxAgents,
-    MaxWarm,
-    Warm,
-    MaxQueue,
-    TurnsInMemory,
-    Durability,
-    ExitOnStdinEof,
-    ProxyListen,
-    LogRequests,
-    Metrics,
-    AllowedOrigins,
-    AllowedHosts,
-    TrustedProxies,
-    PublicUrl,
-    TlsCert,
-    TlsSecret,
-    Log,
-    Model,
-    PermissionMode,
-    AllowBypass,
-    NoCommands,
-    NoTerminals,
-    TerminalShell,
-    MaxTerminals,
-    TerminalScrollback,
-    InstallAgents,
-    NoAnnounce,
-    AnnounceTo,
-    Unattended,
-    UnattendedAfter,
-    AttachedFiles,
-    AttachedFileSize,
-    AttachedTotalSize,
-    AttachedPixels,
-    AttachedEdge,
-    AttachedImageSize,
-    AttachedPdfPages,
-    AttachedImages,
-    AttachedRequestSize,
-    AttachedQuota,
-    Cwd,
-    Json,
-}
-
-/// What a setting's value looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Text,
-    /// Relative to the working directory; in the file, relative to the file.
-    Path,
-    Switch,
-    List,
-    /// A number above 0, fractions allowed.
-    Seconds,
-    /// A whole number.
-    Count,
-    /// A number of bytes, or a text with a unit.
-    Size,
-}
-
-/// What a [`Kind::Seconds`] must be.
-const SECONDS: &str = "a number of seconds above 0";
-
-/// What a [`Kind::Count`] must be.
-const COUNT: &str = "a whole number";
-
-/// What a [`Kind::Size`] must be.
-const SIZE: &str = "a size above 0 such as 1048576, \"500 KB\" or \"10 MiB\"";
-
-/// All settings. What stands before a dot is the table that the configuration file has them in.
-pub(crate) const TABLE: [(Key, &str, Kind); 60] = [
-    (Key::Listen, "listen", Kind::Text),
-    (Key::Token, "token", Kind::Text),
-    (Key::TokenFile, "token-file", Kind::Path),
-    (Key::NoToken, "no-token", Kind::Switch),
-    (Key::StateDir, "state-dir", Kind::Path),
-    (Key::Upstream, "upstream", Kind::Text),
-    (Key::UpstreamUrl, "upstream-url", Kind::Text),
-    (Key::AllowedBetas, "allowed-betas", Kind::List),
-    (Key::CredentialStore, "credential-store", Kind::Text),
-    (Key::Claude, "claude", Kind::Text),
-    (Key::HandshakeTimeout, "handshake-timeout", Kind::Seconds),
-    (Key::Idle, "idle", Kind::Seconds),
-    (Key::IdleMax, "idle-max", Kind::Seconds),
-    (Key::Stall, "stall", Kind::Seconds),
-    (Key::InterruptGrace, "interrupt-grace", Kind::Seconds),
-    (Key::BackgroundOnStop, "background-on-stop", Kind::Text),
-    (Key::ShowExternalSessions, "show-external-sessions", Kind::Text),
-    (Key::Absence, "absence", Kind::Seconds),
-    (Key::MaxAgents, "max-agents", Kind::Count),
-    (Key::MaxWarm, "max-warm", Kind::Count),
-    (Key::Warm, "warm", Kind::Switch),
-    (Key::MaxQueue, "max-queue", Kind::Count),
-    (Key::TurnsInMemory, "turns-in-memory", Kind::Count),
-    (Key::Durability, "durability", Kind::Text),
-    (Key::ExitOnStdinEof, "exit-on-stdin-eof", Kind::Switch),
-    (Key::ProxyListen, "proxy-listen", Kind::Text),
-    (Key::LogRequests, "log-requests", Kind::Switch),
-    (Key::Metrics, "metrics", Kind::Switch),
-    (Key::AllowedOrigins, "allowed-origins", Kind::List),
-    (Key::AllowedHosts, "allowed-hosts", Kind::List),
-    (Key::TrustedProxies, "trusted-proxies", Kind::List),
-    (Key::PublicUrl, "public-url", Kind::Text),
-    (Key::TlsCert, "tls-cert", Kind::Path),
-    (Key::TlsSecret, "tls-key", Kind::Path),
-    (Key::Log, "log", Kind::Text),
-    (Key::Model, "model", Kind::Text),
-    (Key::PermissionMode, "permission-mode", Kind::Text),
-    (Key::AllowBypass, "allow-bypass", Kind::Switch),
-    (Key::NoCommands, "no-commands", Kind::Switch),
-    (Key::NoTerminals, "no-terminals", Kind::Switch),
-    (Key::TerminalShell, "terminal-shell", Kind::Path),
-    (Key::MaxTerminals, "max-terminals", Kind::Count),
-    (Key::TerminalScrollback, "terminal-scrollback", Kind::Size),
-    (Key::InstallAgents, "install-agents", Kind::Switch),
-    (Key::NoAnnounce, "no-announce", Kind::Switch),
-    (Key::AnnounceTo, "announce-to", Kind::List),
-    (Key::Unattended, "unattended", Kind::Text),
-    (Key::UnattendedAfter, "unattended-after", Kind::Seconds),
-    (Key::AttachedFiles, "attachments.files", Kind::Count),
-    (Key::AttachedFileSize, "attachments.file-size", Kind::Size),
-    (Key::AttachedTotalSize, "attachments.total-size", Kind::Size),
-    (Key::AttachedPixels, "attachments.pixels", Kind::Count),
-    (Key::AttachedEdge, "attachments.edge", Kind::Count),
-    (Key::AttachedImageSize, "attachments.image-size", Kind::Size),
-    (Key::AttachedPdfPages, "attachments.pdf-pages", Kind::Count),
-    (Key::AttachedImages, "attachments.images", Kind::Count),
-    (Key::AttachedRequestSize, "attachments.request-size", Kind::Size),
-    (Key::AttachedQuota, "attachments.quota", Kind::Size),
-    (Key::Cwd, "cwd", Kind::Path),
-    (Key::Json, "json", Kind::Switch),
-];
-
-/// The settings of hosts and proxies that count from the next start. Those of single calls are not among them.
-const NEEDS_RESTART: [Key; 51] = [
-    Key::Listen,
-    Key::Token,
-    Key::TokenFile,
-    Key::NoToken,
-    Key::StateDir,
-    Key::CredentialStore,
-    Key::Claude,
-    Key::HandshakeTimeout,
-    Key::Idle,
-    Key::IdleMax,
-    Key::Stall,
-    Key::InterruptGrace,
-    Key::BackgroundOnStop,
-    Key::ShowExternalSessions,
-    Key::Absence,
-    Key::MaxAgents,
-    Key::MaxWarm,
-    Key::Warm,
-    Key::MaxQueue,
-    Key::TurnsInMemory,
-    Key::Durability,
-    Key::AllowBypass,
-    Key::NoCommands,
-    Key::NoTerminals,
-    Key::TerminalShell,
-    Key::MaxTerminals,
-    Key::TerminalScrollback,
-    Key::InstallAgents,
-    Key::NoAnnounce,
-    Key::AnnounceTo,
-    Key::Unattended,
-    Key::UnattendedAfter,
-    Key::ProxyListen,
-    Key::Metrics,
-    Key::AllowedOrigins,
-    Key::AllowedHosts,
-    Key::TrustedProxies,
-    Key::PublicUrl,
-    Key::TlsCert,
-    Key::TlsSecret,
-    Key::AttachedFiles,
-    Key::AttachedFileSize,
-    Key::AttachedTotalSize,
-    Key::AttachedPixels,
-    Key::AttachedEdge,
-    Key::AttachedImageSize,
-    Key::AttachedPdfPages,
-    Key::AttachedImages,
-    Key::AttachedRequestSize,
-    Key::AttachedQuota,
-    Key::Log,
-];
 
 /// The variable of a setting.
 pub(crate) fn variable(name: &str) -> String {

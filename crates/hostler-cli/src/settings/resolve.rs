@@ -9,11 +9,11 @@ use super::attachments::parse_bytes;
 use super::sections::{KeySetting, UpstreamSection};
 use super::upstreams::{self, Chosen};
 use super::values::{
-    parse_above_zero, parse_background, parse_base, parse_claude, parse_count, parse_durability, parse_listen,
-    parse_seconds, parse_shown, parse_store, parse_text, parse_unattended, parse_url,
+    parse_above_zero, parse_background, parse_base, parse_claude, parse_count, parse_durability, parse_grants,
+    parse_listen, parse_seconds, parse_shown, parse_store, parse_text, parse_unattended, parse_url, parse_window,
 };
 use super::{
-    ConfigFile, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, NEEDS_RESTART, Settings, SettingsError, TABLE,
+    ConfigFile, Counts, DEFAULT_LISTEN, DEFAULT_PROXY_LISTEN, Key, Kind, Setting, Settings, SettingsError, TABLE,
     TokenChoice, Value,
 };
 use crate::environment::HostEnvironment;
@@ -28,7 +28,7 @@ pub(crate) fn resolve(
     environment: &HostEnvironment,
     file: ConfigFile,
 ) -> Result<Settings, SettingsError> {
-    let ConfigFile { values, agent_env, upstreams, limits, grants, prices, mut warnings } = file;
+    let ConfigFile { values, agent_env, upstreams, limits, prices, mut warnings } = file;
     let layers = Layers { flags: from_flags(flags), variables: from_variables(environment)?, file: values };
     let listen = layers.text(Key::Listen, parse_listen)?.unwrap_or(DEFAULT_LISTEN);
     let token = layers.token(environment)?;
@@ -78,7 +78,7 @@ pub(crate) fn resolve(
         install_agents: layers.switch(Key::InstallAgents),
         announce_to: layers.announce_to(environment),
         unattended,
-        grants,
+        grants: layers.text(Key::GrantFiles, parse_grants)?.unwrap_or_default(),
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
         trusted_proxies: layers.addresses(Key::TrustedProxies)?,
@@ -206,7 +206,7 @@ impl Layers {
         let fleet = FleetOptions {
             idle: self.text(Key::Idle, parse_seconds)?,
             idle_max: self.text(Key::IdleMax, parse_seconds)?,
-            stall: self.text(Key::Stall, parse_seconds)?,
+            stall: self.text(Key::Stall, parse_window)?,
             interrupt_grace: self.text(Key::InterruptGrace, parse_seconds)?,
             background_on_stop: self.text(Key::BackgroundOnStop, parse_background)?.unwrap_or_default(),
             show_external: self.text(Key::ShowExternalSessions, parse_shown)?,
@@ -243,9 +243,9 @@ impl Layers {
 
     /// What a running host cannot change, by name.
     fn restart(&self, agent_env: &[(String, String)]) -> BTreeMap<&'static str, Value> {
-        let named = TABLE.iter().filter(|(key, ..)| NEEDS_RESTART.contains(key));
+        let named = TABLE.iter().filter(|setting| setting.counts == Counts::NextStart);
         let mut fixed: BTreeMap<&'static str, Value> =
-            named.filter_map(|(key, name, _)| Some((*name, self.get(*key)?.0.clone()))).collect();
+            named.filter_map(|setting| Some((setting.name, self.get(setting.key)?.0.clone()))).collect();
         let pairs = agent_env.iter().map(|(name, value)| format!("{name}={value}"));
         fixed.insert("agent.env", Value::List(pairs.collect()));
         fixed
@@ -290,14 +290,14 @@ fn from_flags(flags: Vec<(Key, Value)>) -> Layer {
         Key::ProxyListen => "listen",
         // In a call it is plain whose URL is meant.
         Key::PublicUrl => "url",
-        _ => TABLE.iter().find(|(known, ..)| *known == key).map_or("", |(_, name, _)| name),
+        _ => TABLE.iter().find(|setting| setting.key == key).map_or("", |setting| setting.name),
     };
     flags.into_iter().map(|(key, value)| (key, (value, format!("--{}", name(key))))).collect()
 }
 
 fn from_variables(environment: &HostEnvironment) -> Result<Layer, SettingsError> {
     let mut layer = Layer::new();
-    for (key, name, kind) in TABLE {
+    for Setting { key, name, kind, .. } in TABLE {
         let variable = super::variable(name);
         let Some(text) = environment.var(&variable) else {
             continue;

@@ -1,4 +1,4 @@
-//! The configuration file's tables: `[upstreams.NAME]`, `[files]`, `[limits]` and `[prices."MODEL"]`.
+//! The configuration file's tables: `[upstreams.NAME]`, `[limits]` and `[prices."MODEL"]`.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::SettingsError;
 use super::values::parse_url;
-use crate::ports::{CopilotMode, Dollars, GrantSetting, LimitSettings, PriceSettings, UpstreamKind, UpstreamSettings};
+use crate::ports::{CopilotMode, Dollars, LimitSettings, PriceSettings, UpstreamKind, UpstreamSettings};
 
 /// An upstream as the file describes it.
 #[derive(Clone)]
@@ -160,25 +160,6 @@ impl Sections<'_> {
             "key-keyring" => Some(field.switch()?.then_some(KeySetting::Keyring)),
             _ => None,
         })
-    }
-
-    /// `[files]`.
-    pub(super) fn files(&mut self, value: &Spanned<DeValue<'_>>, origin: &str) -> Result<GrantSetting, SettingsError> {
-        let mut grants = GrantSetting::default();
-        for field in self.fields(table(value, origin)?, "files") {
-            match field.name {
-                "grant" => {
-                    grants = match field.value.as_str() {
-                        Some("never") => GrantSetting::Never,
-                        Some("ask") => GrantSetting::Ask,
-                        Some("always") => GrantSetting::Always,
-                        _ => return Err(field.invalid("never, ask or always")),
-                    }
-                }
-                _ => self.ignore(&field),
-            }
-        }
-        Ok(grants)
     }
 
     /// `[limits]`.

@@ -37,7 +37,7 @@ fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
 
 #[test]
 fn every_setting_has_a_variable_and_a_key() {
-    for (key, name, kind) in TABLE {
+    for Setting { key, name, kind, .. } in TABLE {
         let (variable, written) = match kind {
             Kind::Switch => ("1", "true"),
             Kind::List => ("a,b", "['a', 'b']"),
@@ -56,7 +56,7 @@ fn every_setting_has_a_variable_and_a_key() {
 
 #[test]
 fn a_value_of_the_wrong_type_is_refused_with_its_line() {
-    for (_, name, kind) in TABLE {
+    for Setting { name, kind, .. } in TABLE {
         let wrong = match kind {
             Kind::Seconds | Kind::Count => "'5'",
             Kind::Size => "true",
@@ -105,8 +105,8 @@ fn values_are_read_as_what_they_are() {
 fn the_page_about_the_configuration_has_every_setting_and_its_example_is_one() {
     let page = include_str!("../../../../docs/configuration.md");
     let mut listed: Vec<_> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
-    listed.retain(|name| !["[agent.env]", "[files]"].contains(name));
-    let mut known = TABLE.map(|(_, name, _)| name);
+    listed.retain(|name| *name != "[agent.env]");
+    let mut known = TABLE.map(|setting| setting.name);
     listed.sort_unstable();
     known.sort_unstable();
     assert_eq!(listed, known);
@@ -153,6 +153,9 @@ fn windows_and_caps_of_agents_are_read_and_checked() {
         refused(&[], "max-agents = 2\nmax-warm = 3"),
         format!("{CONFIG} line 2: `max-warm` must be not more than {CONFIG} line 1: `max-agents`.")
     );
+    assert_eq!(check(&[], &[], "stall = 0").unwrap().fleet.stall, Some(Duration::ZERO), "for ever");
+    let stall = refused(&[("HOSTLER_STALL", "-1")], "");
+    assert_eq!(stall, "HOSTLER_STALL must be a number of seconds, or 0 for ever.");
     let warnings = check(&[], &[], "warm = true\nmax-warm = 0").unwrap().warnings;
     assert_eq!(warnings, ["`warm` has no effect with `max-warm = 0`."]);
 }

@@ -197,6 +197,8 @@ fn what_clients_are_granted_is_a_choice_of_three() {
         let settings = check(&[], &[], file).unwrap();
         assert_eq!((settings.grants, settings.warnings.len()), (expected, 0), "{file}");
     }
+    let settings = check(&[], &[("HOSTLER_FILES_GRANT", "ask")], "[files]\ngrant = 'always'").unwrap();
+    assert_eq!(settings.grants, Ask);
 }
 
 #[test]
@@ -284,7 +286,7 @@ fn a_wrong_value_is_refused_with_file_line_and_key() {
              file (key-file), or the system keyring (key-keyring = true).",
         ),
         ("[files]\ngrant = 'sometimes'", "line 2: `files.grant` must be never, ask or always."),
-        ("[files]\ngrant = true", "line 2: `files.grant` must be never, ask or always."),
+        ("[files]\ngrant = true", "line 2: `files.grant` must be a string."),
         ("[limits]\nconcurrent = 0", "line 2: `limits.concurrent` must be a whole number above 0."),
         ("[limits]\nday-tokens = 1.5", "line 2: `limits.day-tokens` must be a whole number above 0."),
         ("[limits]\nday-dollars = 0", "line 2: `limits.day-dollars` must be an amount of dollars above 0 such as 2.5."),

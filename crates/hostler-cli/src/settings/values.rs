@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{COUNT, ClaudeChoice, SECONDS, SIZE};
 use crate::environment::HostEnvironment;
-use crate::ports::{BackgroundOnStop, CredentialStore, Durability, Unattended};
+use crate::ports::{BackgroundOnStop, CredentialStore, Durability, GrantSetting, Unattended};
 
 pub(super) fn parse_text(text: &str) -> Result<String, String> {
     if text.is_empty() { Err("not empty".to_owned()) } else { Ok(text.to_owned()) }
@@ -53,6 +53,15 @@ pub(super) fn parse_unattended(text: &str) -> Result<Unattended, String> {
     }
 }
 
+pub(super) fn parse_grants(text: &str) -> Result<GrantSetting, String> {
+    match text {
+        "never" => Ok(GrantSetting::Never),
+        "ask" => Ok(GrantSetting::Ask),
+        "always" => Ok(GrantSetting::Always),
+        _ => Err("never, ask or always".to_owned()),
+    }
+}
+
 pub(super) fn parse_url(text: &str) -> Result<String, String> {
     match url::Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
@@ -74,6 +83,12 @@ pub(super) fn parse_base(text: &str) -> Result<String, String> {
 pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     seconds.filter(|seconds| !seconds.is_zero()).ok_or_else(|| SECONDS.to_owned())
+}
+
+/// A window that may stay open for ever.
+pub(super) fn parse_window(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "a number of seconds, or 0 for ever".to_owned())
 }
 
 pub(super) fn parse_count(text: &str) -> Result<usize, String> {

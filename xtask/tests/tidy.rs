@@ -35,7 +35,10 @@ const LAYERS: [(&str, &[&str]); 18] = [
     ),
     ("hostler-ahp", &["hostler-engine", "hostler-telemetry"]),
     ("hostler-web", &[]),
-    ("hostler-cli", &["hostler-attachments", "hostler-driver", "hostler-rules", "hostler-telemetry"]),
+    (
+        "hostler-cli",
+        &["hostler-attachments", "hostler-driver", "hostler-process", "hostler-rules", "hostler-telemetry"],
+    ),
     (
         "hostler",
         &[

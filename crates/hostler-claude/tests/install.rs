@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hostler_claude::install::pins::{JS, NATIVE};
-use hostler_claude::install::{Arch, ClaudeInstaller, InstallerConfig, Libc, Os, Platform, find_on_path};
+use hostler_claude::install::{Arch, ClaudeInstaller, InstallerConfig, Libc, Os, Platform};
 use hostler_driver::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer as _, ProgressSink};
+use hostler_process::find_program;
 use tempfile::TempDir;
 
 /// An npm that installs a native build which says the right version.
@@ -83,7 +84,7 @@ fn config(root: &Path) -> InstallerConfig {
     InstallerConfig {
         cache_dir: root.join("cache"),
         npm: Some(root.join("npm")),
-        node: Some(find_on_path("sh", &path).unwrap()),
+        node: Some(find_program("sh", &path).unwrap()),
         platform: Platform { os: Os::Linux, arch: Arch::X64, libc: Libc::Glibc },
         env: vec![("PATH".into(), path), ("ANTHROPIC_API_KEY".into(), "planted".into())],
     }

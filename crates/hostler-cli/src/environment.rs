@@ -77,13 +77,9 @@ impl HostEnvironment {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
-    /// The directory for locks and sockets of this user: `hostler` in the runtime directory, or `hostler-<uid>` in the
-    /// temporary directory where there is none. Not created here.
+    /// Where this user's hosts keep their locks. Not created here.
     pub fn runtime_dir(&self) -> PathBuf {
-        match &self.xdg_runtime {
-            Some(runtime) => runtime.join("hostler"),
-            None => self.temp_dir.join(format!("hostler-{}", nix::unistd::getuid())),
-        }
+        hostler_process::runtime_dir_path(self.xdg_runtime.as_deref())
     }
 
     /// Where managed installs live.
@@ -93,11 +89,7 @@ impl HostEnvironment {
 
     /// Looks a program up on the PATH.
     pub fn find_program(&self, name: &str) -> Option<PathBuf> {
-        let path = self.var("PATH")?;
-        std::env::split_paths(path)
-            .filter(|dir| dir.is_absolute())
-            .map(|dir| dir.join(name))
-            .find(|file| file.is_file() && nix::unistd::access(file, nix::unistd::AccessFlags::X_OK).is_ok())
+        hostler_process::find_program(name, self.var("PATH")?)
     }
 
     /// A path as the user meant it: relative to where the command was started.
@@ -140,7 +132,6 @@ mod tests {
         assert_eq!(environment.xdg_state, Path::new("/home/ada/.local/state"));
         assert_eq!(environment.xdg_config, Path::new("/home/ada/.config"));
         assert_eq!(environment.cache_dir(), Path::new("/home/ada/.cache/hostler"));
-        assert_eq!(environment.runtime_dir(), PathBuf::from(format!("/scratch/hostler-{}", nix::unistd::getuid())));
     }
 
     #[test]
@@ -148,6 +139,13 @@ mod tests {
         let environment = environment(&[("HOME", "/home/ada"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "/c")]);
         assert_eq!(environment.xdg_state, Path::new("/home/ada/.local/state"));
         assert_eq!(environment.xdg_cache, Path::new("/c"));
+    }
+
+    #[test]
+    fn locks_are_where_hosts_keep_them_whatever_the_temporary_directory_is() {
+        let expected = PathBuf::from(format!("/tmp/hostler-{}", nix::unistd::geteuid()));
+        assert_eq!(environment(&[]).runtime_dir(), expected);
+        assert_eq!(environment(&[("XDG_RUNTIME_DIR", "/gone/with/the/session")]).runtime_dir(), expected);
     }
 
     #[test]

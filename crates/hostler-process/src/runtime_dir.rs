@@ -13,10 +13,15 @@ const TEMPORARY_DIRECTORY: &str = "/tmp";
 ///
 /// It is created if need be, and is then the user's own and closed to everybody else; anything else is an error.
 pub fn runtime_dir(xdg_runtime_dir: Option<PathBuf>) -> io::Result<PathBuf> {
-    prepare(choose(xdg_runtime_dir, Path::new(TEMPORARY_DIRECTORY)))
+    prepare(runtime_dir_path(xdg_runtime_dir.as_deref()))
 }
 
-fn choose(xdg_runtime_dir: Option<PathBuf>, temporary: &Path) -> PathBuf {
+/// Where [`runtime_dir`] is, for whoever only wants to look.
+pub fn runtime_dir_path(xdg_runtime_dir: Option<&Path>) -> PathBuf {
+    choose(xdg_runtime_dir, Path::new(TEMPORARY_DIRECTORY))
+}
+
+fn choose(xdg_runtime_dir: Option<&Path>, temporary: &Path) -> PathBuf {
     match xdg_runtime_dir {
         // The specification says to ignore relative paths; a session's directory may also be gone.
         Some(dir) if dir.is_absolute() && dir.is_dir() => dir.join("hostler"),
@@ -72,7 +77,7 @@ mod tests {
     fn without_a_usable_one_the_temporary_directory_serves() {
         let tmp = tempfile::tempdir().unwrap();
         let expected = tmp.path().join(format!("hostler-{}", Uid::effective()));
-        for given in [None, Some("relative".into()), Some(tmp.path().join("gone"))] {
+        for given in [None, Some(Path::new("relative")), Some(&tmp.path().join("gone"))] {
             assert_eq!(choose(given, tmp.path()), expected);
         }
         assert_eq!(mode(&prepare(expected).unwrap()), 0o700);

@@ -1,12 +1,11 @@
 //! Which Claude Code is run.
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use hostler_claude::Executable;
-use hostler_claude::install::{find_on_path, is_executable};
 use hostler_cli::{ClaudeChoice, HostEnvironment, LaunchError};
 use hostler_driver::Installer;
+use hostler_process::is_executable;
 
 /// The executable for a choice: a path as it is, a managed build, or (by default) the managed native build and then
 /// whatever `claude` is on the PATH.
@@ -45,7 +44,7 @@ fn found(
         ClaudeChoice::Native => managed("native").ok_or_else(|| missing("native", "")),
         ClaudeChoice::Js => managed("js").ok_or_else(|| missing("js", " --build js")),
         ClaudeChoice::Auto => managed("native")
-            .or_else(|| find_on_path("claude", path_of(environment)).map(|path| executable(path, environment)))
+            .or_else(|| environment.find_program("claude").map(|path| executable(path, environment)))
             .ok_or_else(|| {
                 let sentence = "Claude Code is not installed. Run `hostler agents install claude`.";
                 LaunchError::AgentMissing(sentence.to_owned())
@@ -80,13 +79,9 @@ fn missing(build: &str, flag: &str) -> LaunchError {
 pub(crate) fn executable(path: PathBuf, environment: &HostEnvironment) -> Executable {
     match Executable::from_path(path) {
         Executable::Js { node, cli } => {
-            let node = find_on_path("node", path_of(environment)).unwrap_or(node);
+            let node = environment.find_program("node").unwrap_or(node);
             Executable::Js { node, cli }
         }
         native => native,
     }
-}
-
-fn path_of(environment: &HostEnvironment) -> &OsStr {
-    environment.var("PATH").unwrap_or_default()
 }

@@ -13,7 +13,6 @@ mod environment;
 mod failure;
 mod layout;
 mod lock;
-mod lookup;
 mod npm;
 pub mod pins;
 mod platform;
@@ -26,8 +25,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use hostler_driver::{InstallError, InstallProgress, Installed, Installer, ProgressSink};
+use hostler_process::find_program;
 
-pub use self::lookup::{find_on_path, is_executable};
 pub use self::pins::{Build, Pin};
 pub use self::platform::{Arch, Libc, Os, Platform};
 
@@ -57,7 +56,7 @@ impl InstallerConfig {
     /// For this machine: npm and Node.js are looked up on the `PATH` of `env`.
     pub fn for_this_machine(cache_dir: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
         let environment = Environment::new(env.iter().cloned());
-        let (npm, node) = (find_on_path("npm", environment.path()), find_on_path("node", environment.path()));
+        let (npm, node) = (find_program("npm", environment.path()), find_program("node", environment.path()));
         Self { cache_dir, npm, node, platform: Platform::of_this_machine(Path::new("/")), env }
     }
 }

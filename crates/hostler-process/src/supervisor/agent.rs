@@ -3,7 +3,6 @@
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,6 +11,7 @@ use nix::errno::Errno;
 use nix::unistd::{Pid, execve, getppid};
 
 use crate::lifeline::{Launch, Report, Step};
+use crate::programs::find_program;
 use crate::{platform, pty, signals};
 
 /// Starts the agent with the supervisor's standard streams, in a process group of its own; in a terminal, in a session of
@@ -93,10 +93,5 @@ fn find(launch: &Launch) -> io::Result<PathBuf> {
         return Ok(launch.program.clone());
     }
     let path = launch.env.iter().find(|(name, _)| name == "PATH");
-    path.into_iter()
-        .flat_map(|(_, dirs)| std::env::split_paths(dirs))
-        .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join(&launch.program))
-        .find(|file| file.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0))
-        .ok_or_else(|| Errno::ENOENT.into())
+    path.and_then(|(_, path)| find_program(&launch.program, path)).ok_or_else(|| Errno::ENOENT.into())
 }

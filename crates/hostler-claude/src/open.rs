@@ -137,7 +137,7 @@ async fn process_spec(
         env: environment.clone(),
         cwd: working_directory.to_owned(),
         supervisor: config.supervisor.clone(),
-        lock: Some(lock),
+        lock: Some(lock.into()),
         redact: vec![spec.endpoint.bearer.clone()],
     })
 }

@@ -41,7 +41,7 @@ pub use environment::Environment;
 pub use exit::ExitReport;
 pub use handle::{CloseMode, ProcessHandle};
 pub use lines::{LineError, LineReader, MAX_LINE};
-pub use lock::{ConversationLock, LockError};
+pub use lock::{ConversationLock, LockError, TreeLock};
 pub use orphans::become_host;
 pub use programs::{find_program, is_executable};
 pub use pty::{Pty, Size};

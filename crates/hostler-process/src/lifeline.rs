@@ -18,7 +18,7 @@ use crate::exit::ExitReport;
 /// The supervisor's file descriptor for its end of the lifeline.
 pub(crate) const LIFELINE_FD: i32 = 3;
 
-/// The supervisor's file descriptor for the conversation's lock, if there is one.
+/// The supervisor's file descriptor for what it keeps locked, if there is something.
 pub(crate) const LOCK_FD: i32 = 4;
 
 /// More than any kernel takes as arguments and environment of a program.

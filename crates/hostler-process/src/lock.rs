@@ -73,10 +73,6 @@ impl ConversationLock {
         }
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// A lock that a process was given by the one that started it.
     pub(crate) fn inherited(file: File, path: PathBuf) -> Self {
         Self { file, path, ours: true }
@@ -93,17 +89,45 @@ impl ConversationLock {
     }
 }
 
-impl AsFd for ConversationLock {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
 impl Drop for ConversationLock {
     fn drop(&mut self) {
         // Removed while still locked: whoever waits at the old file notices that it is no longer the one at this path.
         if self.ours && is_at(&self.file, &self.path).unwrap_or(false) {
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What stays locked until an agent's tree is empty, also when the host is gone by then.
+#[derive(Debug)]
+pub enum TreeLock {
+    /// The right to run a conversation. Its file goes with it.
+    Conversation(ConversationLock),
+    /// A file that the caller has locked for more than this tree: a copy of what it keeps. It stays where it is.
+    File(File),
+}
+
+impl TreeLock {
+    /// The file that the supervisor removes when the tree is empty.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Conversation(lock) => Some(&lock.path),
+            Self::File(_) => None,
+        }
+    }
+}
+
+impl From<ConversationLock> for TreeLock {
+    fn from(lock: ConversationLock) -> Self {
+        Self::Conversation(lock)
+    }
+}
+
+impl AsFd for TreeLock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Conversation(lock) => lock.file.as_fd(),
+            Self::File(file) => file.as_fd(),
         }
     }
 }
@@ -200,17 +224,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("c.lock"), "a host that died long ago").unwrap();
         let held = ConversationLock::acquire(dir.path(), "c", "me").unwrap();
-        assert_eq!(std::fs::read_to_string(held.path()).unwrap(), "me");
+        assert_eq!(std::fs::read_to_string(&held.path).unwrap(), "me");
     }
 
     #[test]
     fn a_removed_and_recreated_file_belongs_to_its_new_holder() {
         let dir = tempfile::tempdir().unwrap();
         let old = ConversationLock::acquire(dir.path(), "c", "old").unwrap();
-        std::fs::remove_file(old.path()).unwrap();
+        std::fs::remove_file(&old.path).unwrap();
         let new = ConversationLock::acquire(dir.path(), "c", "new").unwrap();
         drop(old);
-        assert!(new.path().exists(), "the old holder removed the new holder's file");
+        assert!(new.path.exists(), "the old holder removed the new holder's file");
         assert!(ConversationLock::acquire(dir.path(), "c", "third").is_err());
     }
 

@@ -21,7 +21,7 @@ use crate::environment::Environment;
 use crate::handle::{ProcessHandle, Progress, Shared, StartFailure};
 use crate::lifeline::{LIFELINE_FD, LOCK_FD, Launch};
 use crate::lines::LineReader;
-use crate::lock::ConversationLock;
+use crate::lock::TreeLock;
 use crate::orphans;
 use crate::pty::{self, Pty, Size};
 use crate::redact::Redactor;
@@ -51,7 +51,7 @@ pub struct SpawnSpec {
     /// What supervises it.
     pub supervisor: SupervisorCommand,
     /// Held until the agent's tree is empty.
-    pub lock: Option<ConversationLock>,
+    pub lock: Option<TreeLock>,
     /// Taken out of everything that is shown of the agent's standard error.
     pub redact: Vec<SecretString>,
 }
@@ -134,7 +134,7 @@ async fn start(
     let launch = launch_of(&spec, terminal).encode()?;
     let mut lock = spec.lock;
     let supervisor = start_supervisor(&spec.supervisor, ends, supervisors_end, lock.as_ref())?;
-    if let Some(lock) = &mut lock {
+    if let Some(TreeLock::Conversation(lock)) = &mut lock {
         lock.shared_with_supervisor();
     }
 
@@ -165,7 +165,7 @@ fn launch_of(spec: &SpawnSpec, terminal: bool) -> Launch {
         args: spec.args.clone(),
         env: spec.env.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         cwd: spec.cwd.clone(),
-        lock: spec.lock.as_ref().map(|lock| lock.path().to_owned()),
+        lock: spec.lock.as_ref().and_then(TreeLock::path).map(Path::to_owned),
         terminal,
     }
 }
@@ -222,7 +222,7 @@ fn start_supervisor(
     supervisor: &SupervisorCommand,
     agent: AgentEnds,
     lifeline: UnixStream,
-    lock: Option<&ConversationLock>,
+    lock: Option<&TreeLock>,
 ) -> Result<OwnChild<Child>, SpawnError> {
     let mut command = Command::new(&supervisor.program);
     command

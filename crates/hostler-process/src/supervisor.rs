@@ -41,6 +41,7 @@ fn supervise() -> io::Result<()> {
     let Some(launch) = Launch::read_from(&mut inherited.lifeline)? else {
         return Ok(());
     };
+    // A lock without a file of its own stays among what was inherited, to the end.
     let lock = launch.lock.clone().map(|path| inherited.lock(path));
 
     let started = agent::start(&launch);

@@ -20,7 +20,7 @@ use crate::exit::ExitReport;
 use crate::handle::{Progress, StartFailure};
 use crate::lifeline::{Report, Step};
 use crate::lines::LineReader;
-use crate::lock::ConversationLock;
+use crate::lock::TreeLock;
 use crate::orphans;
 use crate::tail::StderrTail;
 
@@ -38,7 +38,7 @@ pub(crate) struct Watcher {
     pub(crate) tail: Arc<StderrTail>,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) stop: watch::Receiver<bool>,
-    pub(crate) lock: Option<ConversationLock>,
+    pub(crate) lock: Option<TreeLock>,
 }
 
 impl Watcher {
@@ -66,12 +66,12 @@ impl Watcher {
         }
         drain(&self.stderr, &self.tail);
         drop(self.supervisor);
-        if let Some(mut lock) = self.lock {
-            if !emptied {
-                lock.take_back();
-            }
-            drop(lock);
+        if let Some(TreeLock::Conversation(lock)) = &mut self.lock
+            && !emptied
+        {
+            lock.take_back();
         }
+        drop(self.lock);
         self.progress.send_modify(|progress| {
             if progress.start.is_none() {
                 progress.start = Some(Err(StartFailure::Supervisor(failure_text(&ended, &self.tail))));

@@ -5,7 +5,7 @@
 mod common;
 
 use common::*;
-use hostler_process::{AgentProcess, CloseMode, ConversationLock, LockError, become_host, spawn};
+use hostler_process::{AgentProcess, CloseMode, ConversationLock, LockError, TreeLock, become_host, spawn};
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -113,7 +113,7 @@ async fn when_a_supervisor_is_killed_the_host_sweeps_its_tree_and_no_other() {
     become_host().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut spec = shell(&format!("{STUBBORN_CHILDREN}while :; do sleep 1000; done"));
-    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap());
+    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap().into());
     let mut agent = spawn(spec).await.unwrap();
     let mut doomed = pids(&mut agent.stdout, 2).await;
     doomed.push(agent.handle.pid());
@@ -185,7 +185,7 @@ async fn when_the_host_is_killed_nothing_is_left_and_the_lock_is_held_to_the_end
 async fn the_lock_is_held_while_the_agent_lives_and_free_when_its_tree_is_empty() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = shell(&format!("{SETSID_CHILDREN}cat"));
-    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "host 1").unwrap());
+    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "host 1").unwrap().into());
     let mut agent = spawn(spec).await.unwrap();
     pids(&mut agent.stdout, 2).await;
     match ConversationLock::acquire(dir.path(), "c", "host 2") {
@@ -201,7 +201,7 @@ async fn the_lock_is_held_while_the_agent_lives_and_free_when_its_tree_is_empty(
 fn a_runtime_that_is_shut_down_ends_its_agents_and_the_lock_stays_with_the_dying_tree() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = shell(&format!("{STUBBORN_CHILDREN}while :; do sleep 1000; done"));
-    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap());
+    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap().into());
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (agent, tree) = runtime.block_on(async {
         let mut agent = spawn(spec).await.unwrap();
@@ -218,6 +218,27 @@ fn a_runtime_that_is_shut_down_ends_its_agents_and_the_lock_stays_with_the_dying
         assert_eq!(agent.handle.exited().await.to_string(), "unknown exit status");
         agent.handle.tree_empty().await;
     });
+}
+
+#[test]
+fn a_file_that_was_locked_for_more_than_a_tree_stays_locked_while_it_dies_and_is_not_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let open = || std::fs::File::options().create(true).append(true).open(&path).unwrap();
+    let kept = open();
+    kept.try_lock().unwrap();
+    let mut spec = shell(&format!("{STUBBORN_CHILDREN}while :; do sleep 1000; done"));
+    spec.lock = Some(TreeLock::File(kept.try_clone().unwrap()));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let tree = runtime.block_on(async { pids(&mut spawn(spec).await.unwrap().stdout, 2).await });
+    drop(runtime);
+    drop(kept);
+    assert!(open().try_lock().is_err(), "the stubborn tree was still dying");
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(until(|| open().try_lock().is_ok()));
+    assert_all_gone(&tree);
+    assert!(path.exists());
 }
 
 #[test]

@@ -38,7 +38,7 @@ async fn the_agent_has_its_three_streams_and_no_other_file() {
     let other = start("cat").await;
 
     let mut spec = shell("ls /proc/$$/fd; true");
-    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap());
+    spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap().into());
     let mut agent = spawn(spec).await.unwrap();
     let files = all_lines(&mut agent.stdout).await;
     assert_eq!(files, ["0", "1", "2"]);
@@ -159,7 +159,7 @@ async fn a_failed_start_frees_the_lock() {
         if broken == "supervisor" {
             spec.supervisor.program = "/nowhere/hostler".into();
         }
-        spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap());
+        spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap().into());
         error_of(spec).await;
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "{broken}");
         ConversationLock::acquire(dir.path(), "c", "me").unwrap();
@@ -171,7 +171,7 @@ async fn a_start_that_is_dropped_at_any_moment_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     for polls in 0..12 {
         let mut spec = shell("setsid sleep 1000 & exec sleep 1000");
-        spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap());
+        spec.lock = Some(ConversationLock::acquire(dir.path(), "c", "me").unwrap().into());
         let mut attempt = Box::pin(spawn(spec));
         let mut left = polls;
         let started = std::future::poll_fn(|context| {

@@ -34,7 +34,7 @@ async fn run_shell(runtime_dir: PathBuf, script: OsString) -> Result<(), Box<dyn
         env: Environment::from_vars(std::env::vars_os()),
         cwd: "/".into(),
         supervisor: SupervisorCommand { program: std::env::current_exe()?, args: vec!["supervise".into()] },
-        lock: Some(lock),
+        lock: Some(lock.into()),
         redact: Vec::new(),
     })
     .await?;

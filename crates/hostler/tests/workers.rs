@@ -129,9 +129,12 @@ async fn one_in_the_background_asks_and_ends_behind_the_turn() {
         let needed = bench.needed().await;
         // One build keeps the turn open as long as something works in the background.
         if build == "native" {
-            while !bench.chat().await["activeTurn"].is_null() {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            let over = async {
+                while !bench.chat().await["activeTurn"].is_null() {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, over).await.expect("the turn ends");
         }
         let work = &bench.chat().await["backgroundWork"][0];
         assert_eq!((&work["kind"], &work["chat"]), (&json!("subagent"), &needed["chat"]), "{build}");

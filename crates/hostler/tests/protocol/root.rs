@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::kit::*;
+use crate::common::PATIENCE;
 
 area! { Stage::fake();
     the_root_offers_an_agent_with_models,
@@ -178,9 +179,12 @@ async fn flags_reach_the_list(case: Case) {
         for set in [true, false] {
             client.accepted(&uris.session, json!({"type": action, key: set})).await;
             // The list follows the session; it may be a moment behind.
-            while (line(&mut client, &uris.session).await.unwrap()["status"].as_u64().unwrap() & bit != 0) != set {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            let follows = async {
+                while (line(&mut client, &uris.session).await.unwrap()["status"].as_u64().unwrap() & bit != 0) != set {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(PATIENCE, follows).await.expect("the list follows");
         }
     }
 }

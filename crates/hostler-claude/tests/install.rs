@@ -12,11 +12,17 @@ use hostler_claude::install::pins::{JS, NATIVE};
 use hostler_claude::install::{Arch, ClaudeInstaller, InstallerConfig, Libc, Os, Platform};
 use hostler_driver::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer as _, ProgressSink};
 use hostler_process::find_program;
+use hostler_testkit::fake_agent;
 use tempfile::TempDir;
 
 /// An npm that installs a native build which says the right version.
 const GOOD: &str = r#"package claude '#!/bin/sh
 echo "2.1.325 (Claude Code)"'"#;
+
+/// An npm that notes its number and installs without end.
+const WRITES: &str = r#"echo $$ >"$here/pid.new"; mv "$here/pid.new" "$here/pid"
+n=0
+while [ -d "$here" ]; do mkdir -p "$prefix/node_modules/a"; echo >"$prefix/node_modules/a/$((n += 1))"; done"#;
 
 /// A cache directory, a fake npm and what is needed to talk to both.
 struct Bench {
@@ -54,6 +60,12 @@ impl Bench {
         self.installer().install("native", silent()).await
     }
 
+    /// Waits until somebody has noted the number of its process.
+    async fn at_work(&self) -> String {
+        until("it has started", || self.path("pid").exists()).await;
+        fs_err::read_to_string(self.path("pid")).unwrap().trim().to_owned()
+    }
+
     /// How often npm was started.
     fn npm_calls(&self) -> usize {
         fs_err::read_to_string(self.path("calls")).map_or(0, |calls| calls.lines().count())
@@ -87,7 +99,12 @@ fn config(root: &Path) -> InstallerConfig {
         node: Some(find_program("sh", &path).unwrap()),
         platform: Platform { os: Os::Linux, arch: Arch::X64, libc: Libc::Glibc },
         env: vec![("PATH".into(), path), ("ANTHROPIC_API_KEY".into(), "planted".into())],
+        supervisor: fake_agent::supervisor().unwrap(),
     }
+}
+
+fn exists(pid: &str) -> bool {
+    Path::new("/proc").join(pid).exists()
 }
 
 fn silent() -> ProgressSink {
@@ -274,14 +291,49 @@ async fn two_at_once_yield_one_install_and_both_succeed() {
 
 #[tokio::test]
 async fn a_cancelled_install_ends_npm_and_leaves_nothing() {
-    let bench = Bench::new(r#"echo $$ >"$here/pid.new"; mv "$here/pid.new" "$here/pid"; until_exists never"#);
-    let install = tokio::spawn(bench.installer().install("native", silent()));
-    until("npm has started", || bench.path("pid").exists()).await;
-    let pid = fs_err::read_to_string(bench.path("pid")).unwrap();
+    let bench = Bench::new(WRITES);
+    let installer = bench.installer();
+    let install = tokio::spawn(installer.install("native", silent()));
+    let pid = bench.at_work().await;
     install.abort();
     assert!(install.await.unwrap_err().is_cancelled());
-    until("npm is gone", || !Path::new("/proc").join(pid.trim()).exists()).await;
+    until("npm is gone", || !exists(&pid)).await;
+    until("its files are gone", || bench.cached().is_empty()).await;
+
+    // An installer that is stopped has nothing left to wait for, and begins nothing more.
+    installer.stop().await;
+    let error = installer.install("native", silent()).await.unwrap_err();
+    assert!(error.message.contains("was stopped"), "{error}");
+    assert_eq!((bench.cached(), bench.npm_calls()), (Vec::new(), 1));
+}
+
+#[tokio::test]
+async fn an_installer_that_is_stopped_is_done_when_nothing_is_left() {
+    let bench = Bench::new(WRITES);
+    let installer = bench.installer();
+    let install = tokio::spawn(installer.install("native", silent()));
+    let pid = bench.at_work().await;
+    installer.stop().await;
+    assert!(!exists(&pid));
     assert_eq!(bench.cached(), [""; 0]);
+    let error = install.await.unwrap().unwrap_err();
+    assert!(error.message.contains("was stopped"), "{error}");
+}
+
+#[tokio::test]
+async fn a_verification_that_is_stopped_leaves_nothing() {
+    let bench = Bench::new(
+        r##"package claude "#!/bin/sh
+echo \$\$ >'$here/pid.new'; mv '$here/pid.new' '$here/pid'
+exec sleep 1000""##,
+    );
+    let installer = bench.installer();
+    let install = tokio::spawn(installer.install("native", silent()));
+    let pid = bench.at_work().await;
+    installer.stop().await;
+    assert!(!exists(&pid));
+    assert_eq!(bench.cached(), [""; 0]);
+    install.await.unwrap().unwrap_err();
 }
 
 #[tokio::test]
@@ -311,24 +363,18 @@ async fn what_killed_installers_left_is_neither_trusted_nor_kept() {
 
 #[tokio::test]
 async fn an_installer_killed_half_way_leaves_nothing_that_the_next_one_trusts() {
-    let bench = Bench::new(&format!("{GOOD}\ntouch \"$here/half-way\"\nuntil_exists go-on"));
+    // An npm that does not go when it is asked, and writes to its last moment.
+    let bench = Bench::new(&format!("trap '' TERM\n{WRITES}"));
     let mut victim = OtherProcess::install_into(bench.root.path());
-    until("npm is half-way", || bench.path("half-way").exists()).await;
+    let pid = bench.at_work().await;
     let status = victim.kill();
     assert_eq!(status, Some(9));
     assert_eq!(bench.installer().installed("native"), None);
 
-    // The npm that it left behind still writes, so the next installer waits for it.
-    bench.behave(GOOD);
-    let release = bench.path("go-on");
-    let progress: ProgressSink = Box::new(move |step| {
-        if step == InstallProgress::Waiting {
-            fs_err::write(&release, "").unwrap();
-        }
-    });
-    let installed = bench.installer().install("native", progress).await.unwrap();
-    assert!(installed.fresh);
-    assert!(bench.path("go-on").exists(), "it waited");
+    // Until it is gone, the next one does not begin.
+    bench.behave(&format!("kill -0 {pid} 2>/dev/null && touch \"$here/both\"\n{GOOD}"));
+    assert!(bench.install().await.unwrap().fresh);
+    assert!(!exists(&pid) && !bench.path("both").exists());
     assert_eq!(bench.cached(), ["native-2.1.325"]);
 }
 

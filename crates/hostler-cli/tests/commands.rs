@@ -5,6 +5,7 @@
 mod support;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use futures::future::BoxFuture;
 use hostler_cli::{CredentialSpec, DoctorCheck, Exit, Finding, Signal, Wiring};
@@ -108,6 +109,17 @@ async fn a_failed_install_is_the_installers_sentence_and_code_3() {
     let wiring = wiring(&stage, FakeInstaller::failing("The registry cannot be reached: check the network."));
     assert_eq!(stage.run_wired(&["agents", "install", "claude"], wiring).await, Exit::AgentMissing);
     assert!(stage.err.text().ends_with("The registry cannot be reached: check the network.\n"));
+}
+
+#[tokio::test]
+async fn an_install_that_is_interrupted_is_stopped_before_the_command_ends() {
+    let mut stage = Stage::new();
+    let installer = FakeInstaller::hanging(stage.scratch.path());
+    let wiring = wiring(&stage, installer.clone());
+    let installing = tokio::spawn(stage.command(&["agents", "install", "claude"], wiring));
+    stage.signal.send(Signal::Interrupt).await.unwrap();
+    assert_eq!(installing.await.unwrap(), Exit::Interrupted);
+    assert!(installer.stopped.load(Ordering::Relaxed));
 }
 
 #[tokio::test]

@@ -45,7 +45,11 @@ pub trait Installer: Send + Sync + 'static {
     /// What is installed for a build; looks at the disk only, starts nothing.
     fn installed(&self, build: &str) -> Option<Installed>;
     /// Installs a build if it is not there; safe when several processes do it at once.
+    ///
+    /// Dropping the future ends the install; [`stop`](Self::stop) waits until nothing of it is left.
     fn install(&self, build: &str, progress: ProgressSink) -> BoxFuture<'static, Result<Installed, InstallError>>;
+    /// Ends whatever is being installed, and returns when nothing of it is left. Nothing is installed after that.
+    fn stop(&self) -> BoxFuture<'static, ()>;
 }
 
 /// Why an install failed. Nothing half-installed is left.

@@ -47,20 +47,27 @@ const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 pub(crate) struct Launcher {
     environment: HostEnvironment,
     installer: Arc<dyn Installer>,
+    supervisor: SupervisorCommand,
     log: LogTap,
 }
 
 impl Launcher {
-    pub(crate) fn new(environment: HostEnvironment, installer: Arc<dyn Installer>, log: LogTap) -> Self {
-        Self { environment, installer, log }
+    pub(crate) fn new(
+        environment: HostEnvironment,
+        installer: Arc<dyn Installer>,
+        supervisor: SupervisorCommand,
+        log: LogTap,
+    ) -> Self {
+        Self { environment, installer, supervisor, log }
     }
 }
 
 impl HostLauncher for Launcher {
     fn launch(&self, options: HostOptions) -> BoxFuture<'static, Result<Box<dyn RunningHost>, LaunchError>> {
-        let (environment, installer, log) = (self.environment.clone(), Arc::clone(&self.installer), self.log.clone());
+        let (environment, installer) = (self.environment.clone(), Arc::clone(&self.installer));
+        let (supervisor, log) = (self.supervisor.clone(), self.log.clone());
         async move {
-            let host = launch(&environment, &installer, log, options).await?;
+            let host = launch(&environment, installer, supervisor, log, options).await?;
             Ok(Box::new(host) as Box<dyn RunningHost>)
         }
         .boxed()
@@ -68,6 +75,7 @@ impl HostLauncher for Launcher {
 }
 
 struct Host {
+    installer: Arc<dyn Installer>,
     engine: Engine,
     server: Server,
     gateway: Arc<Gateway>,
@@ -80,19 +88,19 @@ struct Host {
 
 async fn launch(
     environment: &HostEnvironment,
-    installer: &Arc<dyn Installer>,
+    installer: Arc<dyn Installer>,
+    supervisor: SupervisorCommand,
     log: LogTap,
     options: HostOptions,
 ) -> Result<Host, LaunchError> {
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
-    let supervisor = supervisor()?;
     let passes = Passes::open(options.state_dir.join(SIGN_INS)).map_err(|error| {
         LaunchError::Other(format!("What is kept of browsers that signed in cannot be read: {error}."))
     })?;
     let tls = options.tls.clone().map(|TlsFiles { cert, key }| Tls::open(cert, key)).transpose();
     let tls = tls.map_err(|error| LaunchError::Other(format!("TLS cannot be spoken: {error}")))?;
-    let driver = driver(environment, installer, &options, supervisor.clone())?;
+    let driver = driver(environment, &installer, &options, supervisor.clone())?;
     let users = commands::users(environment.vars.clone(), &options.credential_variables);
     let joined = Joined::new(&options.vault);
     let config = GatewayConfig { dir: Some(options.state_dir.clone()), ..joined.config(&options.gateway)? };
@@ -151,7 +159,7 @@ async fn launch(
     match Server::start(engine.clone(), config).await {
         Ok(server) => {
             let models = ModelWatch::start(Arc::clone(&gateway), engine.clone(), &server);
-            Ok(Host { engine, server, gateway, joined, models, tls: options.tls.is_some(), page_is_built })
+            Ok(Host { installer, engine, server, gateway, joined, models, tls: options.tls.is_some(), page_is_built })
         }
         Err(error) => {
             engine.shutdown().await;
@@ -202,10 +210,10 @@ fn fleet(options: &FleetOptions) -> FleetConfig {
 }
 
 /// How this program is run to supervise another one.
-fn supervisor() -> Result<SupervisorCommand, LaunchError> {
-    let program = std::env::current_exe()
-        .map_err(|error| LaunchError::Other(format!("This program cannot find itself: {error}.")))?;
-    Ok(SupervisorCommand { program, args: vec![SUPERVISE.into()] })
+pub(crate) fn supervisor() -> SupervisorCommand {
+    // Where it cannot find itself, nothing that needs a supervisor starts, which says so then.
+    let program = std::env::current_exe().unwrap_or_else(|_| "hostler".into());
+    SupervisorCommand { program, args: vec![SUPERVISE.into()] }
 }
 
 fn driver(
@@ -263,7 +271,7 @@ impl RunningHost for Host {
         async {
             // Turns end as cancelled while the clients still listen, so that they hear of it.
             self.server.stop_accepting();
-            self.engine.shutdown().await;
+            tokio::join!(self.engine.shutdown(), self.installer.stop());
             tokio::join!(self.server.stop(), self.gateway.stop());
         }
         .boxed()

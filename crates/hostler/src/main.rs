@@ -33,11 +33,12 @@ fn main() -> ExitCode {
     }
     let environment = HostEnvironment::from_process();
     let vars: Vec<(OsString, OsString)> = environment.vars.clone().into_iter().collect();
-    let installer = ClaudeInstaller::new(InstallerConfig::for_this_machine(environment.cache_dir(), vars));
-    let installer: Arc<dyn Installer> = Arc::new(installer);
+    let supervisor = launcher::supervisor();
+    let installer = InstallerConfig::for_this_machine(environment.cache_dir(), vars, supervisor.clone());
+    let installer: Arc<dyn Installer> = Arc::new(ClaudeInstaller::new(installer));
     let log = LogTap::default();
     let wiring = Wiring {
-        launcher: Arc::new(Launcher::new(environment.clone(), Arc::clone(&installer), log.clone())),
+        launcher: Arc::new(Launcher::new(environment.clone(), Arc::clone(&installer), supervisor, log.clone())),
         proxies: Arc::new(Proxies),
         vault: Arc::new(Vault),
         device_login: Arc::new(GitHubLogin),

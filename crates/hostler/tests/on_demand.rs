@@ -4,10 +4,12 @@
 mod common;
 
 use std::path::Path;
-use std::time::Duration;
 
+use common::bench::eventually;
 use common::{Home, Host, finish, text};
+use hostler_testkit::processes;
 use hostler_testkit::raw::Raw;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -100,6 +102,19 @@ async fn chat(raw: &mut Raw, session: &str) -> String {
     chat
 }
 
+/// npm has begun, and waits for a word.
+async fn npm_runs(home: &Home) {
+    let calls = home.path("bin").join("calls");
+    eventually("npm runs", || calls.exists()).await;
+}
+
+/// How many installations lie there that were not finished.
+fn staged(home: &Home) -> usize {
+    let names =
+        std::fs::read_dir(home.path("cache/hostler/agents/claude")).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_str().unwrap().starts_with(".staging-")).count()
+}
+
 const ON_DEMAND: (&str, &str) = ("HOSTLER_INSTALL_AGENTS", "true");
 
 #[tokio::test]
@@ -162,10 +177,7 @@ async fn a_client_that_leaves_leaves_the_installation_alone_and_a_host_that_stop
     let host = serve(&home, &[ON_DEMAND]).await;
     let mut raw = Raw::initialized(&host.url()).await;
     create(&mut raw, &home, "t").await;
-    // npm runs, and waits for a word.
-    while !home.path("bin").join("calls").exists() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    npm_runs(&home).await;
     drop(raw);
     let mut raw = Raw::initialized(&host.url()).await;
     // The lock of the first one is waited for.
@@ -176,6 +188,33 @@ async fn a_client_that_leaves_leaves_the_installation_alone_and_a_host_that_stop
     let said = heard.last().unwrap()["params"]["message"].as_str().unwrap();
     assert!(said.starts_with("Waiting"), "{said}");
     // npm waits for a word that never comes; `stop` finds nothing left of it.
+    host.stop().await;
+    assert_eq!(staged(&home), 0);
+}
+
+#[tokio::test]
+async fn nothing_of_an_installation_outlives_a_host_that_is_killed() {
+    let home = home(&good());
+    let mut host = serve(&home, &[ON_DEMAND]).await;
+    let mut raw = Raw::initialized(&host.url()).await;
+    create(&mut raw, &home, "t").await;
+    npm_runs(&home).await;
+    let tree = processes::descendants(host.pid);
+    assert!(tree.iter().any(|process| process.command.contains("bin/npm")), "{tree:#?}");
+    host.signal(Signal::SIGKILL);
+    host.ended().await;
+    let tree: Vec<_> = tree.into_iter().map(|process| process.pid).collect();
+    let left = processes::survivors(&tree).await;
+    assert!(left.is_empty(), "left behind: {left:#?}");
+
+    // The next host installs it, and removes what the killed one had begun.
+    std::fs::write(home.path("bin").join("go"), "").unwrap();
+    let host = serve(&home, &[ON_DEMAND]).await;
+    let mut raw = Raw::initialized(&host.url()).await;
+    let (_, heard) = create(&mut raw, &home, "u").await;
+    let steps = steps(&mut raw, heard, "u").await;
+    assert_eq!(steps.last().unwrap()["message"], "Claude Code is installed", "{steps:#?}");
+    assert_eq!(staged(&home), 0);
     host.stop().await;
 }
 

@@ -1,6 +1,5 @@
 //! Reads what npm complains about: bounded, and without the names of registries or credentials.
 
-use std::collections::VecDeque;
 use std::path::Path;
 
 use hostler_driver::InstallError;
@@ -46,25 +45,26 @@ pub(super) struct Diagnosis {
     code: Option<String>,
     /// npm reports a full disk as a warning and then succeeds with half a package.
     disk_full: bool,
-    complaints: VecDeque<String>,
-    unfinished: Vec<u8>,
+    complaints: Vec<String>,
 }
 
 impl Diagnosis {
-    /// Takes the next piece of npm's stderr.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            if byte == b'\n' {
-                self.end_line();
-            } else if self.unfinished.len() < LINE_LIMIT {
-                self.unfinished.push(byte);
-            }
+    /// Takes the next line of npm's stderr.
+    pub(super) fn hear(&mut self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line.get(..LINE_LIMIT).unwrap_or(line));
+        self.disk_full |= line.contains("ENOSPC") || line.contains("EDQUOT");
+        let Some(complaint) = ["npm error", "npm ERR!"].iter().find_map(|prefix| line.strip_prefix(prefix)) else {
+            return;
+        };
+        let complaint = complaint.trim();
+        if let Some(code) = complaint.strip_prefix("code ") {
+            self.code = Some(code.trim().to_owned());
+        } else if self.code.is_none() {
+            self.code = words(complaint).find(|word| UNREACHABLE.contains(word)).map(str::to_owned);
         }
-    }
-
-    /// Takes the end of npm's stderr.
-    pub(super) fn finish(&mut self) {
-        self.end_line();
+        if !complaint.is_empty() && self.complaints.len() < KEPT_LINES && !complaint.starts_with("code ") {
+            self.complaints.push(redacted(complaint));
+        }
     }
 
     /// Whether npm met a full disk, whatever its exit status says.
@@ -85,28 +85,11 @@ impl Diagnosis {
                 failure::registry_refused(code, spec, build)
             }
             code => {
-                let said = self.complaints.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
+                let said = self.complaints.join("; ");
                 let name = code.map(|code| format!("{code}, ")).unwrap_or_default();
                 let said = if said.is_empty() { "it said nothing" } else { said.trim_end_matches('.') };
                 failure::npm_failed(&format!("{name}{status}: {said}"), build)
             }
-        }
-    }
-
-    fn end_line(&mut self) {
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.unfinished)).into_owned();
-        self.disk_full |= line.contains("ENOSPC") || line.contains("EDQUOT");
-        let Some(complaint) = ["npm error", "npm ERR!"].iter().find_map(|prefix| line.strip_prefix(prefix)) else {
-            return;
-        };
-        let complaint = complaint.trim();
-        if let Some(code) = complaint.strip_prefix("code ") {
-            self.code = Some(code.trim().to_owned());
-        } else if self.code.is_none() {
-            self.code = words(complaint).find(|word| UNREACHABLE.contains(word)).map(str::to_owned);
-        }
-        if !complaint.is_empty() && self.complaints.len() < KEPT_LINES && !complaint.starts_with("code ") {
-            self.complaints.push_back(redacted(complaint));
         }
     }
 }
@@ -172,11 +155,7 @@ mod tests {
 
     fn explain(stderr: &str) -> InstallError {
         let mut diagnosis = Diagnosis::default();
-        // Bytes arrive as they please.
-        for piece in stderr.as_bytes().chunks(7) {
-            diagnosis.feed(piece);
-        }
-        diagnosis.finish();
+        stderr.lines().for_each(|line| diagnosis.hear(line.as_bytes()));
         let platform = Platform { os: Os::Linux, arch: Arch::X64, libc: Libc::Glibc };
         let context = Context {
             build: Build::Native,
@@ -228,11 +207,10 @@ mod tests {
     #[test]
     fn endless_complaints_stay_bounded() {
         let mut diagnosis = Diagnosis::default();
-        for _ in 0..10_000 {
-            diagnosis.feed(b"npm error word word word word word word word word word word word word word word\n");
+        for _ in 0..100 {
+            diagnosis.hear(&[&b"npm error "[..], &b"word ".repeat(10_000)].concat());
         }
-        diagnosis.feed(&[b'x'; 100_000]);
-        assert!(diagnosis.unfinished.len() <= LINE_LIMIT);
         assert_eq!(diagnosis.complaints.len(), KEPT_LINES);
+        assert!(diagnosis.complaints.iter().all(|complaint| complaint.len() <= LINE_LIMIT));
     }
 }

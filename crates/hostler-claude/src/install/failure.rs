@@ -99,6 +99,14 @@ pub(super) fn npm_failed(detail: &str, build: Build) -> InstallError {
     failure(InstallErrorKind::Other, format!("npm failed: {detail}. Mend that, then run {} again.", again(build)))
 }
 
+pub(super) fn stopped(build: Build) -> InstallError {
+    failure(InstallErrorKind::Other, format!("The install was stopped. Run {} to begin it anew.", again(build)))
+}
+
+pub(super) fn broken_off(error: &tokio::task::JoinError, build: Build) -> InstallError {
+    failure(InstallErrorKind::Other, format!("The install broke off ({error}). Run {} again.", again(build)))
+}
+
 /// A file operation of our own failed; `what` completes "Hostler could not …".
 pub(super) fn file(what: &str, error: &io::Error, cache: &Path, build: Build) -> InstallError {
     if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {

@@ -127,7 +127,7 @@ impl Layout {
     }
 }
 
-/// An unfinished install; removed when dropped.
+/// An unfinished install; removed when dropped, which takes a while.
 #[derive(Debug)]
 pub(super) struct Staging {
     directory: TempDir,
@@ -137,6 +137,11 @@ impl Staging {
     /// What npm installs into and what will be published.
     pub(super) fn tree(&self) -> PathBuf {
         self.directory.path().join("tree")
+    }
+
+    /// Removes it with everything in it.
+    pub(super) fn remove(self) -> io::Result<()> {
+        self.directory.close()
     }
 
     /// A home directory for the verification run.

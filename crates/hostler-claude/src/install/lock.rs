@@ -3,13 +3,15 @@
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
+
+use hostler_process::TreeLock;
 
 /// How often a waiting installer asks again. A blocking wait could not be cancelled.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The exclusive right to install one build; free again when dropped or when its process dies.
+/// The exclusive right to install one build; free again when it is dropped or its process dies, and nothing is left of
+/// what was run under it.
 #[derive(Debug)]
 pub(super) struct BuildLock(File);
 
@@ -31,9 +33,9 @@ impl BuildLock {
         }
     }
 
-    /// The lock as a child's stdin. The child reads nothing from it, but keeps it locked as long as it lives: when we are
-    /// killed, the next installer waits until the npm that we left behind has stopped writing.
-    pub(super) fn as_stdin(&self) -> io::Result<Stdio> {
-        Ok(Stdio::from(self.0.try_clone()?))
+    /// The lock for a supervisor. When we are killed, the next installer waits until the npm that we left behind has
+    /// stopped writing.
+    pub(super) fn for_a_tree(&self) -> io::Result<TreeLock> {
+        self.0.try_clone().map(TreeLock::File)
     }
 }

@@ -7,7 +7,7 @@
 //! **Architecture Invariant:** versions and packages are named in [`pins`] alone; nothing here reads the process
 //! environment.
 
-mod child;
+mod custody;
 mod diagnosis;
 mod environment;
 mod failure;
@@ -25,11 +25,14 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use hostler_driver::{InstallError, InstallProgress, Installed, Installer, ProgressSink};
-use hostler_process::find_program;
+use hostler_process::{SupervisorCommand, find_program};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 pub use self::pins::{Build, Pin};
 pub use self::platform::{Arch, Libc, Os, Platform};
 
+use self::custody::Custody;
 use self::diagnosis::Context;
 use self::environment::Environment;
 use self::layout::Layout;
@@ -50,14 +53,16 @@ pub struct InstallerConfig {
     pub platform: Platform,
     /// The environment that the program was started with.
     pub env: Vec<(OsString, OsString)>,
+    /// What npm and the verification run under.
+    pub supervisor: SupervisorCommand,
 }
 
 impl InstallerConfig {
     /// For this machine: npm and Node.js are looked up on the `PATH` of `env`.
-    pub fn for_this_machine(cache_dir: PathBuf, env: Vec<(OsString, OsString)>) -> Self {
+    pub fn for_this_machine(cache_dir: PathBuf, env: Vec<(OsString, OsString)>, supervisor: SupervisorCommand) -> Self {
         let environment = Environment::new(env.iter().cloned());
         let (npm, node) = (find_program("npm", environment.path()), find_program("node", environment.path()));
-        Self { cache_dir, npm, node, platform: Platform::of_this_machine(Path::new("/")), env }
+        Self { cache_dir, npm, node, platform: Platform::of_this_machine(Path::new("/")), env, supervisor }
     }
 }
 
@@ -83,14 +88,26 @@ struct Inner {
     platform: Platform,
     environment: Environment,
     layout: Layout,
+    supervisor: SupervisorCommand,
+    stopped: CancellationToken,
+    installs: TaskTracker,
 }
 
 impl ClaudeInstaller {
     /// An installer; touches nothing yet.
     pub fn new(config: InstallerConfig) -> Self {
-        let InstallerConfig { cache_dir, npm, node, platform, env } = config;
+        let InstallerConfig { cache_dir, npm, node, platform, env, supervisor } = config;
         let layout = Layout::new(&cache_dir, platform.clone());
-        Self(Arc::new(Inner { npm, node, platform, environment: Environment::new(env), layout }))
+        Self(Arc::new(Inner {
+            npm,
+            node,
+            platform,
+            environment: Environment::new(env),
+            layout,
+            supervisor,
+            stopped: CancellationToken::new(),
+            installs: TaskTracker::new(),
+        }))
     }
 }
 
@@ -115,13 +132,31 @@ impl Installer for ClaudeInstaller {
         let (inner, name) = (Arc::clone(&self.0), build.to_owned());
         Box::pin(async move {
             let build = Build::from_name(&name).ok_or_else(|| failure::unknown_build(&name))?;
-            inner.install(build, &progress).await
+            let stopped = inner.stopped.child_token();
+            // A task of its own tidies up also when nobody waits for it any more.
+            let install = inner.installs.spawn(Arc::clone(&inner).install(build, progress, stopped.clone()));
+            let _nobody_waits = stopped.drop_guard();
+            install.await.unwrap_or_else(|error| Err(failure::broken_off(&error, build)))
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move {
+            inner.stopped.cancel();
+            inner.installs.close();
+            inner.installs.wait().await;
         })
     }
 }
 
 impl Inner {
-    async fn install(&self, build: Build, progress: &ProgressSink) -> Result<Installed, InstallError> {
+    async fn install(
+        self: Arc<Self>,
+        build: Build,
+        progress: ProgressSink,
+        stopped: CancellationToken,
+    ) -> Result<Installed, InstallError> {
         if let Some(installed) = self.layout.installed(build) {
             return Ok(installed);
         }
@@ -135,9 +170,10 @@ impl Inner {
         let root = self.layout.root();
         let file = |what| move |error: io::Error| failure::file(what, &error, root, build);
         fs_err::create_dir_all(root).map_err(file("create its cache directory"))?;
-        let lock = BuildLock::acquire(&self.layout.lock_file(build), || progress(InstallProgress::Waiting))
-            .await
-            .map_err(file("lock its cache directory"))?;
+        let lock_file = self.layout.lock_file(build);
+        let lock = BuildLock::acquire(&lock_file, || progress(InstallProgress::Waiting));
+        let lock = stopped.run_until_cancelled(lock).await.ok_or_else(|| failure::stopped(build))?;
+        let lock = lock.map_err(file("lock its cache directory"))?;
         if let Some(installed) = self.layout.installed(build) {
             return Ok(installed);
         }
@@ -146,26 +182,34 @@ impl Inner {
             .blocking(move |layout| layout.sweep(build).and_then(|()| layout.stage(build)))
             .await
             .map_err(file("prepare its cache directory"))?;
-        let tree = staging.tree();
-        let context = Context { build, platform: &self.platform, spec: &spec, cache: root };
-        NpmInstall { npm, node, environment: &self.environment, prefix: &tree, lock: &lock, context }
-            .run(|bytes| {
-                let total = pin.about_bytes;
-                progress(InstallProgress::Fetching { done: bytes.min(total), total });
-            })
-            .await?;
-
-        progress(InstallProgress::Verifying);
-        Verification {
-            build,
-            platform: &self.platform,
-            executable: &tree.join(executable),
-            node,
-            scratch: &staging.scratch(),
-            environment: &self.environment,
+        let custody = Custody { supervisor: &self.supervisor, lock: &lock, stopped: &stopped };
+        let fill = async {
+            let tree = staging.tree();
+            let context = Context { build, platform: &self.platform, spec: &spec, cache: root };
+            NpmInstall { npm, node, environment: &self.environment, prefix: &tree, custody: &custody, context }
+                .run(|bytes| {
+                    let total = pin.about_bytes;
+                    progress(InstallProgress::Fetching { done: bytes.min(total), total });
+                })
+                .await?;
+            progress(InstallProgress::Verifying);
+            Verification {
+                build,
+                platform: &self.platform,
+                executable: &tree.join(executable),
+                node,
+                scratch: &staging.scratch(),
+                environment: &self.environment,
+                custody: &custody,
+            }
+            .run()
+            .await
+        };
+        if let Err(error) = fill.await {
+            // What cannot be removed now, the next installer removes.
+            let _left = self.blocking(move |_| staging.remove()).await;
+            return Err(error);
         }
-        .run()
-        .await?;
         self.blocking(move |layout| layout.publish(build, &staging)).await.map_err(file("finish the install"))
     }
 

@@ -1,24 +1,23 @@
 //! Runs npm and watches how much has arrived.
 
+use std::convert::Infallible;
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use hostler_driver::InstallError;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Command;
 
-use super::child::{OwnedChild, describe};
+use super::custody::{Custody, Program};
 use super::diagnosis::{Context, Diagnosis};
 use super::environment::Environment;
 use super::failure;
 use super::layout::bytes_below;
-use super::lock::BuildLock;
 
 /// How often the bytes on disk are counted.
 const COUNT_EVERY: Duration = Duration::from_millis(200);
-/// How long npm's last words are waited for once it has ended.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Becomes npm, of which only the complaints are heard.
+const COMPLAINTS: &str = "exec \"$@\" 2>&1 >/dev/null";
 
 /// One `npm install`.
 pub(super) struct NpmInstall<'a> {
@@ -26,53 +25,39 @@ pub(super) struct NpmInstall<'a> {
     pub(super) node: &'a Path,
     pub(super) environment: &'a Environment,
     pub(super) prefix: &'a Path,
-    pub(super) lock: &'a BuildLock,
+    pub(super) custody: &'a Custody<'a>,
     pub(super) context: Context<'a>,
 }
 
 impl NpmInstall<'_> {
     /// Runs to the end; `arrived` hears how many bytes are on disk.
     pub(super) async fn run(self, arrived: impl Fn(u64)) -> Result<(), InstallError> {
-        let Context { build, spec, cache, .. } = self.context;
-        let mut command = Command::new(self.npm);
-        command
-            .arg("install")
-            .arg("--prefix")
-            .arg(self.prefix)
-            .args(FLAGS)
-            .arg(spec)
-            .current_dir(self.prefix)
-            .env_clear()
-            .envs(self.environment.for_npm(self.node))
-            .stdin(self.lock.as_stdin().map_err(|error| failure::file("pass on its lock", &error, cache, build))?)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        let mut child = OwnedChild::spawn(&mut command)
-            .map_err(|error| failure::npm_failed(&format!("it could not be started ({error})"), build))?;
-
-        let mut stderr = child.inner().stderr.take();
-        let mut diagnosis = Diagnosis::default();
-        let mut count = tokio::time::interval(COUNT_EVERY);
-        let status = loop {
-            tokio::select! {
-                status = child.inner().wait() => break status,
-                read = listen(&mut stderr, &mut diagnosis) => if !read { stderr = None },
-                _ = count.tick() => arrived(count_bytes(self.prefix).await),
-            }
+        let Context { build, spec, .. } = self.context;
+        let words = ["-c", COMPLAINTS, "sh"].map(OsString::from).into_iter().chain([self.npm.into()]);
+        let words = words.chain(["install".into(), "--prefix".into(), self.prefix.into()]);
+        let program = Program {
+            program: "/bin/sh".into(),
+            args: words.chain(FLAGS.map(OsString::from)).chain([spec.into()]).collect(),
+            env: self.environment.for_npm(self.node),
+            cwd: self.prefix,
         };
-        // A grandchild that keeps stderr open must not keep us.
-        if stderr.is_some() {
-            let last_words = async { while listen(&mut stderr, &mut diagnosis).await {} };
-            let _too_long = tokio::time::timeout(LAST_WORDS, last_words).await;
-        }
-        diagnosis.finish();
+        let mut diagnosis = Diagnosis::default();
+        let ended = tokio::select! {
+            ended = self.custody.run(program, self.custody.stopped.cancelled(), |line| diagnosis.hear(line)) => ended,
+            never = keep_counting(self.prefix, &arrived) => match never {},
+        };
+        let not_started = |why: String| failure::npm_failed(&format!("it could not be started ({why})"), build);
+        let exit = match ended {
+            Ok(Some(ended)) => ended.exit,
+            Ok(None) => return Err(failure::stopped(build)),
+            Err(error) => return Err(not_started(error.to_string())),
+        };
         arrived(count_bytes(self.prefix).await);
-
-        let status = status.map_err(|error| failure::npm_failed(&format!("it was lost ({error})"), build))?;
-        if status.success() && !diagnosis.disk_full() {
-            Ok(())
-        } else {
-            Err(diagnosis.explain(&describe(status), &self.context))
+        match exit.code {
+            Some(0) if !diagnosis.disk_full() => Ok(()),
+            // By these a shell says that it found nothing to become.
+            Some(126 | 127) => Err(not_started(exit.to_string())),
+            _ => Err(diagnosis.explain(&exit.to_string(), &self.context)),
         }
     }
 }
@@ -100,18 +85,11 @@ const FLAGS: [&str; 17] = [
     "--",
 ];
 
-/// Takes the next piece of stderr; `false` at its end. Pends for ever once it has ended, as `select!` wants it.
-async fn listen(stderr: &mut Option<impl AsyncRead + Unpin>, diagnosis: &mut Diagnosis) -> bool {
-    let Some(stderr) = stderr else {
-        return std::future::pending().await;
-    };
-    let mut piece = [0; 4096];
-    match stderr.read(&mut piece).await {
-        Ok(length @ 1..) => {
-            diagnosis.feed(piece.get(..length).unwrap_or_default());
-            true
-        }
-        Ok(0) | Err(_) => false,
+async fn keep_counting(directory: &Path, arrived: &impl Fn(u64)) -> Infallible {
+    let mut count = tokio::time::interval(COUNT_EVERY);
+    loop {
+        count.tick().await;
+        arrived(count_bytes(directory).await);
     }
 }
 

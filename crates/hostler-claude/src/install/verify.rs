@@ -1,15 +1,12 @@
 //! Runs a freshly installed executable to see which version it is.
 
-use std::io;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
 use hostler_driver::InstallError;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::process::Command;
+use hostler_process::{SpawnError, is_executable};
 
-use super::child::{OwnedChild, describe};
+use super::custody::{Custody, Ended, Program};
 use super::environment::Environment;
 use super::failure;
 use super::pins::Build;
@@ -17,8 +14,8 @@ use super::platform::Platform;
 
 /// A first run from a cold disk takes seconds; a hanging one is not waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A version is short.
-const OUTPUT_LIMIT: u64 = 4096;
+/// Versions and complaints are short.
+const SHOWN: usize = 200;
 
 /// One run of `--version`.
 pub(super) struct Verification<'a> {
@@ -28,6 +25,7 @@ pub(super) struct Verification<'a> {
     pub(super) node: &'a Path,
     pub(super) scratch: &'a Path,
     pub(super) environment: &'a Environment,
+    pub(super) custody: &'a Custody<'a>,
 }
 
 impl Verification<'_> {
@@ -37,76 +35,63 @@ impl Verification<'_> {
         if !executable.is_file() {
             return Err(failure::verification("its package does not hold the executable", build));
         }
-        let mut command = match build {
-            Build::Native => Command::new(executable),
-            Build::Js => Command::new(self.node),
+        let (program, script) = match build {
+            Build::Native => (executable, None),
+            Build::Js => (self.node, Some(executable)),
         };
-        if build == Build::Js {
-            command.arg(executable);
+        let program = Program {
+            program: program.to_owned(),
+            args: script.map(Into::into).into_iter().chain(["--version".into()]).collect(),
+            env: self.environment.for_verification(self.scratch, self.node),
+            cwd: self.scratch,
+        };
+        let stopped = &self.custody.stopped;
+        let enough = async {
+            let _or_too_long = tokio::time::timeout(PATIENCE, stopped.cancelled()).await;
+        };
+        let mut version = None;
+        let ended = self.custody.run(program, enough, |line| version = version.take().or_else(|| first_word(line)));
+        match ended.await {
+            Ok(Some(ended)) => judge(version.as_deref(), &ended, build),
+            Ok(None) if stopped.is_cancelled() => Err(failure::stopped(build)),
+            Ok(None) => Err(failure::verification("it did not say its version within a minute", build)),
+            Err(error) => Err(not_run(&error, build, platform)),
         }
-        command
-            .arg("--version")
-            .current_dir(self.scratch)
-            .env_clear()
-            .envs(self.environment.for_verification(self.scratch, self.node))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let said = match tokio::time::timeout(PATIENCE, output(&mut command)).await {
-            Ok(said) => said.map_err(|error| not_run(&error, build, platform))?,
-            Err(_) => {
-                return Err(failure::verification("it did not say its version within a minute", build));
-            }
-        };
-        judge(&said, build)
     }
 }
 
-/// What a run printed, and how it ended.
-struct Said {
-    status: String,
-    success: bool,
-    stdout: String,
-    stderr: String,
+fn first_word(line: &[u8]) -> Option<String> {
+    String::from_utf8_lossy(line).split_whitespace().next().map(shortened)
 }
 
-async fn output(command: &mut Command) -> io::Result<Said> {
-    let mut child = OwnedChild::spawn(command)?;
-    let (stdout, stderr) = (child.inner().stdout.take(), child.inner().stderr.take());
-    let (stdout, stderr, status) = tokio::join!(head(stdout), head(stderr), child.inner().wait());
-    let status = status?;
-    Ok(Said { status: describe(status), success: status.success(), stdout, stderr })
+fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
 }
 
-async fn head(stream: Option<impl AsyncRead + Unpin>) -> String {
-    let mut bytes = Vec::new();
-    if let Some(stream) = stream {
-        // What was read before an error is still worth showing.
-        let _ended = stream.take(OUTPUT_LIMIT).read_to_end(&mut bytes).await;
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn judge(said: &Said, build: Build) -> Result<(), InstallError> {
+fn judge(version: Option<&str>, ended: &Ended, build: Build) -> Result<(), InstallError> {
     let expected = build.pin().version;
-    match said.stdout.split_whitespace().next() {
-        Some(version) if said.success && version == expected => Ok(()),
-        Some(version) if said.success => {
+    match version {
+        Some(version) if ended.exit.success() && version == expected => Ok(()),
+        Some(version) if ended.exit.success() => {
             Err(failure::verification(&format!("it says that it is version {version}, not {expected}"), build))
         }
         _ => {
-            let complaint = said.stderr.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no complaint");
-            let complaint: String = complaint.chars().take(200).collect();
-            Err(failure::verification(&format!("it ended with {} ({complaint})", said.status), build))
+            let complaint = ended.stderr.lines().map(str::trim).find(|line| !line.is_empty());
+            let complaint = shortened(complaint.unwrap_or("no complaint"));
+            Err(failure::verification(&format!("it ended with {} ({complaint})", ended.exit), build))
         }
     }
 }
 
 /// An executable that is there but cannot be started was made for another machine: its format is unknown to the kernel,
 /// or (where the file exists and the kernel says that it does not) its loader is.
-fn not_run(error: &io::Error, build: Build, platform: &Platform) -> InstallError {
-    let foreign = error.raw_os_error() == Some(nix::errno::Errno::ENOEXEC as i32)
-        || error.kind() == io::ErrorKind::NotFound && build == Build::Native;
+fn not_run(error: &SpawnError, build: Build, platform: &Platform) -> InstallError {
+    let foreign = match error {
+        SpawnError::NotFound(_) => build == Build::Native,
+        // It may be executed, and yet it cannot be.
+        SpawnError::NotExecutable(path) => is_executable(path),
+        _ => false,
+    };
     if foreign {
         failure::does_not_execute(platform)
     } else {

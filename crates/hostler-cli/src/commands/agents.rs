@@ -58,7 +58,10 @@ pub(super) async fn install(installer: &Arc<dyn Installer>, build: &str, io: &mu
             biased;
             Some(line) = lines.recv() => io.console.note(&line, Style::Plain),
             result = &mut installing => break result,
-            _ = io.signals.next() => return Err(Failure::interrupted()),
+            _ = io.signals.next() => {
+                installer.stop().await;
+                return Err(Failure::interrupted());
+            }
         }
     };
     drop(bar);

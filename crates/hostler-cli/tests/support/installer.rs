@@ -1,4 +1,6 @@
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use hostler_driver::{InstallError, InstallErrorKind, InstallProgress, Installed, Installer, ProgressSink};
@@ -8,6 +10,9 @@ use hostler_driver::{InstallError, InstallErrorKind, InstallProgress, Installed,
 pub(crate) struct FakeInstaller {
     pub(crate) installed: Option<Installed>,
     pub(crate) result: Result<Installed, String>,
+    /// Whether it has to be stopped.
+    pub(crate) hangs: bool,
+    pub(crate) stopped: Arc<AtomicBool>,
 }
 
 impl FakeInstaller {
@@ -17,15 +22,23 @@ impl FakeInstaller {
 
     pub(crate) fn installed(directory: &Path) -> Self {
         let installed = Self::build(directory, false);
-        Self { installed: Some(installed.clone()), result: Ok(installed) }
+        Self { installed: Some(installed.clone()), ..Self::ending(Ok(installed)) }
     }
 
     pub(crate) fn missing(directory: &Path) -> Self {
-        Self { installed: None, result: Ok(Self::build(directory, true)) }
+        Self::ending(Ok(Self::build(directory, true)))
     }
 
     pub(crate) fn failing(sentence: &str) -> Self {
-        Self { installed: None, result: Err(sentence.to_owned()) }
+        Self::ending(Err(sentence.to_owned()))
+    }
+
+    pub(crate) fn hanging(directory: &Path) -> Self {
+        Self { hangs: true, ..Self::missing(directory) }
+    }
+
+    fn ending(result: Result<Installed, String>) -> Self {
+        Self { installed: None, result, hangs: false, stopped: Arc::default() }
     }
 }
 
@@ -48,13 +61,22 @@ impl Installer for FakeInstaller {
 
     fn install(&self, build: &str, progress: ProgressSink) -> BoxFuture<'static, Result<Installed, InstallError>> {
         let result = self.result.clone().map(|installed| Installed { build: build.to_owned(), ..installed });
+        let hangs = self.hangs;
         Box::pin(async move {
             progress(InstallProgress::Fetching { done: 0, total: 10 });
+            if hangs {
+                std::future::pending::<()>().await;
+            }
             tokio::task::yield_now().await;
             let installed = result.map_err(|message| InstallError { kind: InstallErrorKind::Network, message })?;
             progress(InstallProgress::Fetching { done: 10, total: 10 });
             progress(InstallProgress::Verifying);
             Ok(installed)
         })
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        self.stopped.store(true, Ordering::Relaxed);
+        Box::pin(std::future::ready(()))
     }
 }

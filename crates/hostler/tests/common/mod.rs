@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_driver::Installer as _;
+use hostler_process::SupervisorCommand;
 use hostler_testkit::peer::Peer;
 use hostler_testkit::processes::{self, Process};
 use tempfile::TempDir;
@@ -145,9 +146,15 @@ pub fn files(directory: &Path) -> Vec<PathBuf> {
 
 /// The installed Claude Code of a build.
 pub fn executable(build: &str) -> PathBuf {
-    let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), std::env::vars_os().collect());
+    let environment = std::env::vars_os().collect();
+    let config = InstallerConfig::for_this_machine(cache_home().join("hostler"), environment, supervisor());
     let installed = ClaudeInstaller::new(config).installed(build);
     installed.unwrap_or_else(|| panic!("run `hostler agents install claude --build {build}`")).path
+}
+
+/// The real binary as a supervisor.
+pub fn supervisor() -> SupervisorCommand {
+    SupervisorCommand { program: env!("CARGO_BIN_EXE_hostler").into(), args: vec!["supervise".into()] }
 }
 
 pub fn cache_home() -> PathBuf {

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use hostler_claude::Executable;
-use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
-use hostler_driver::Installer as _;
 use serde_json::json;
 
 use crate::common::bench::{Bench, eventually};
-use crate::common::{BUILDS, Home, cache_home, files};
+use crate::common::{self, BUILDS, Home, files};
 
 /// What Claude Code itself has written down of conversations.
 fn transcripts(bench: &Bench) -> Vec<PathBuf> {
@@ -95,9 +93,7 @@ async fn a_working_directory_that_goes_away_under_a_living_agent_is_named_where_
 
 /// The executable of a build, as a person would run it.
 fn executable(build: &str) -> (OsString, Vec<OsString>) {
-    let environment: Vec<_> = std::env::vars_os().collect();
-    let installer = ClaudeInstaller::new(InstallerConfig::for_this_machine(cache_home().join("hostler"), environment));
-    match Executable::from_path(installer.installed(build).expect("the build is installed").path) {
+    match Executable::from_path(common::executable(build)) {
         Executable::Native(path) => (path.into(), Vec::new()),
         Executable::Js { node, cli } => (node.into(), vec![cli.into()]),
     }

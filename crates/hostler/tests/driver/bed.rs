@@ -1,22 +1,19 @@
 //! The driver alone with one of the real builds, on a scripted model that remembers what it was asked.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use hostler_attachments::Block;
-use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
 use hostler_driver::{
-    CloseMode, ConversationStart, Driver as _, DriverEvent, Endpoint, Gate, GatedCall, Gatekeeper, Installer as _,
-    OpenSpec, Opened, Prompt, Steer, SteerId,
+    CloseMode, ConversationStart, Driver as _, DriverEvent, Endpoint, Gate, GatedCall, Gatekeeper, OpenSpec, Opened,
+    Prompt, Steer, SteerId,
 };
-use hostler_process::SupervisorCommand;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::common::upstream::ScriptedServer;
-use crate::common::{Home, PATIENCE, cache_home};
+use crate::common::{Home, PATIENCE, executable, supervisor};
 
 /// One agent, and where it lives.
 pub(crate) struct Bed {
@@ -50,14 +47,9 @@ impl Place {
     }
 
     pub(crate) fn driver(&self) -> ClaudeDriver {
-        let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-        let installer =
-            ClaudeInstaller::new(InstallerConfig::for_this_machine(cache_home().join("hostler"), environment.clone()));
-        let installed = installer.installed(self.build).expect("the build is installed");
-        let supervisor =
-            SupervisorCommand { program: env!("CARGO_BIN_EXE_hostler").into(), args: vec!["supervise".into()] };
-        let mut config = ClaudeConfig::new(Executable::from_path(installed.path), supervisor, self.home.path("run"));
-        config.host_environment = environment;
+        let executable = Executable::from_path(executable(self.build));
+        let mut config = ClaudeConfig::new(executable, supervisor(), self.home.path("run"));
+        config.host_environment = std::env::vars_os().collect();
         config.agent_env = vec![
             ("CLAUDE_CONFIG_DIR".into(), self.home.path("claude").into()),
             ("HOME".into(), self.home.path("home").into()),

@@ -19,7 +19,7 @@ use crate::clock::ClockExt as _;
 use crate::found::{is_led, is_young, retell};
 use crate::record::{Others, Record};
 use crate::transcript::{Output, activity};
-use crate::turn::{AgentPhase, Input as TurnInput};
+use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
 
 /// How long somebody waits for a look at the record. What it would show comes later then.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -55,6 +55,8 @@ pub(super) struct Elsewhere {
     timed: bool,
     /// The running turn says already that somebody else has continued.
     noted: bool,
+    /// The agent remembers a conversation that has gone on without it.
+    stale: bool,
     /// Commands of ours that were found in the record under other ids.
     commands: HashSet<String>,
 }
@@ -111,6 +113,11 @@ impl Actor {
         if std::mem::take(&mut self.elsewhere.again) {
             self.record_changed();
         }
+        if !self.elsewhere.led {
+            // What waits in the queue may have waited for somebody else.
+            let queue = self.queue_now(false);
+            self.drive(queue).await;
+        }
     }
 
     /// Looks at the record now, before something follows that builds on it. An agent of ours that waits may know less.
@@ -134,6 +141,24 @@ impl Actor {
         match self.elsewhere.led {
             true => Err("the conversation is being continued elsewhere; wait until that turn is over".to_owned()),
             false => Ok(()),
+        }
+    }
+
+    /// Whether the agent does not know what others have said meanwhile.
+    pub(super) fn is_stale(&self) -> bool {
+        self.elsewhere.stale
+    }
+
+    /// An agent that is opened now reads the record as it is.
+    pub(super) fn is_fresh(&mut self) {
+        self.elsewhere.stale = false;
+    }
+
+    /// Closes an agent that does not know the conversation any more, once it has nothing to do.
+    pub(super) async fn retire_stale(&mut self) {
+        let waits = matches!(self.machine.agent(), AgentPhase::Idle | AgentPhase::Opening);
+        if self.elsewhere.stale && waits && *self.machine.turn() == TurnPhase::None {
+            self.drive(TurnInput::Retire).await;
         }
     }
 
@@ -177,10 +202,8 @@ impl Actor {
             }
             return self.note_elsewhere().await;
         }
-        if self.machine.agent() != AgentPhase::Absent {
-            // What it remembers is no longer the conversation.
-            self.drive(TurnInput::Retire).await;
-        }
+        // What it remembers is no longer the conversation.
+        self.elsewhere.stale = self.machine.agent() != AgentPhase::Absent;
         if self.append(&chronicle, &news).await {
             self.heard_up_to(marks, end);
         }
@@ -321,7 +344,7 @@ impl Actor {
 
     /// Somebody else has continued while a turn of ours runs.
     async fn note_elsewhere(&mut self) {
-        self.elsewhere.again = true;
+        (self.elsewhere.again, self.elsewhere.stale) = (true, true);
         if std::mem::replace(&mut self.elsewhere.noted, true) {
             return;
         }
@@ -334,7 +357,11 @@ impl Actor {
 
     /// Shows whether somebody else is in the middle of a turn, and looks again after this time if so.
     async fn set_led(&mut self, led: Option<Duration>) {
-        if std::mem::replace(&mut self.elsewhere.led, led.is_some()) != led.is_some() {
+        let news = std::mem::replace(&mut self.elsewhere.led, led.is_some()) != led.is_some();
+        let shown = self.session.chat.activity.as_deref() == Some(CONTINUED);
+        // The end of a turn of ours takes away what was shown before it.
+        let is_due = news || self.session.chat.active_turn.is_none();
+        if shown != led.is_some() && is_due {
             self.flush(&mut activity(led.map(|_| CONTINUED.to_owned())).into()).await;
         }
         if let Some(pause) = led {

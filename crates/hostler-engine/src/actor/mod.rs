@@ -291,6 +291,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         if actor.handle(input).await.is_break() {
             break;
         }
+        actor.retire_stale().await;
         actor.take_stock(moved);
     }
     // Whoever waits for turns that were still to be taken in need not wait any longer.

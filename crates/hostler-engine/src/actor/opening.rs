@@ -20,6 +20,7 @@ impl Actor {
     pub(super) async fn open_agent(&mut self) {
         self.agent.attempt += 1;
         self.unsent = false;
+        self.is_fresh();
         if *self.machine.turn() == TurnPhase::None {
             // It is opened ahead, on a seat that was free.
             return self.start_agent().await;

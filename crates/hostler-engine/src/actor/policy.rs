@@ -48,7 +48,7 @@ impl Actor {
     /// What the live agent needs before it can take the turn.
     pub(super) fn need(&self) -> Need {
         let Some((facts, lease)) = self.agent.facts() else { return Need::Nothing };
-        if self.warm_is_stale() {
+        if self.is_stale() || self.warm_is_stale() {
             return Need::Reopen;
         }
         // A message that names no model goes on with the one that is there.

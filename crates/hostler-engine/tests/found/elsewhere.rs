@@ -1,13 +1,14 @@
 //! The same conversation, led from here and from elsewhere.
 
 use hostler_driver::{DriverEvent, Lead, ResumeToken, TurnMark};
-use hostler_engine::Extent;
+use hostler_engine::{Extent, default_chat_uri};
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use hostler_testkit::fake_driver::FakeAgent;
+use serde_json::json;
 use uuid::Uuid;
 
 use super::{FOUND, expected, found, id, turns, viewer};
-use crate::common::{Listener, Rig};
+use crate::common::{Listener, Rig, wish};
 
 fn somebody(archive: &FakeArchive, number: u32) {
     let turn = FakeTurn::new(number, &format!("message {number}"), &format!("answer {number}"));
@@ -152,6 +153,74 @@ async fn a_turn_says_that_somebody_else_went_on_meanwhile() {
     listener.until("chat/turnComplete").await;
     assert_eq!(turns(&listener).last().unwrap(), "message 5: answer 5");
     agent.closed().await;
+    rig.engine.shutdown().await;
+}
+
+/// Queues a message.
+async fn queue(rig: &Rig, id: &str, text: &str) {
+    let action = json!({ "type": "chat/pendingMessageSet", "kind": "queued", "id": id,
+        "message": { "text": text, "origin": { "kind": "user" } } });
+    rig.engine.dispatch(wish(&default_chat_uri(FOUND), 1, action, None)).await;
+}
+
+/// Begins to say something here, and to write it into the record.
+async fn we_begin(rig: &mut Rig, archive: &FakeArchive, n: u32) -> FakeAgent {
+    rig.say(FOUND, &format!("t{n}"), &format!("message {n}")).await;
+    let mut agent = rig.starts.next().await.succeed();
+    let sent = agent.whole_prompt().await.id();
+    let turn = FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"));
+    archive.change(id(), |conversation| conversation.turns.push(turn.of(sent)));
+    agent
+}
+
+#[tokio::test]
+async fn a_queued_message_is_said_after_what_others_said_meanwhile() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_begin(&mut rig, &archive, 4).await;
+    queue(&rig, "q", "message 6").await;
+    listener.until("chat/pendingMessageSet").await;
+    somebody(&archive, 5);
+    agent.answer(4, "answer ", "4").await;
+    // The agent knows nothing of it, so another one is asked.
+    let (_, next) = tokio::join!(agent.closed(), rig.starts.next());
+    let mut next = next.succeed();
+    assert_eq!(next.prompt().await, "message 6");
+    next.answer(6, "answer ", "6").await;
+    while turns(&listener).len() < 6 {
+        listener.until("chat/turnComplete").await;
+    }
+    assert_eq!(turns(&listener), expected(1..=6));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_queued_message_waits_until_somebody_else_is_done() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_begin(&mut rig, &archive, 4).await;
+    queue(&rig, "q", "message 6").await;
+    listener.until("chat/pendingMessageSet").await;
+    somebody(&archive, 5);
+    archive.change(id(), |conversation| conversation.lead = Some(Lead::Busy));
+    agent.answer(4, "answer ", "4").await;
+    while listener.chat.as_ref().unwrap().activity.as_deref() != Some("Continued elsewhere") {
+        listener.next().await;
+    }
+    let chat = listener.chat.as_ref().unwrap();
+    assert_eq!((chat.active_turn.is_some(), chat.queued_messages.as_ref().unwrap().len()), (false, 1));
+    assert_eq!(turns(&listener), expected(1..=4));
+    archive.change(id(), |conversation| conversation.lead = Some(Lead::Idle));
+    rig.engine.look_at_archives().await;
+    let (_, next) = tokio::join!(agent.closed(), rig.starts.next());
+    let mut next = next.succeed();
+    assert_eq!(next.prompt().await, "message 6");
+    next.answer(6, "answer ", "6").await;
+    while turns(&listener).len() < 6 {
+        listener.until("chat/turnComplete").await;
+    }
+    assert_eq!(turns(&listener), expected(1..=6));
+    assert_eq!(listener.chat.as_ref().unwrap().activity, None);
     rig.engine.shutdown().await;
 }
 

@@ -50,6 +50,17 @@ pub trait Chronicle: Send + Sync + 'static {
     /// Tells the turns at these places.
     fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>>;
 
+    /// Turns that the conversation has left, in the order of the record: somebody went on from an earlier one, or two did at
+    /// once.
+    fn strays(&self) -> &[Stray] {
+        &[]
+    }
+
+    /// Tells one of those, by its place among them; `None` if there is none.
+    fn tell_stray(self: Arc<Self>, _place: usize) -> BoxFuture<'static, Result<Option<ToldTurn>, ArchiveError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// What is wrong with the record, in sentences; what could be read was read.
     fn damage(&self) -> &[String];
 }
@@ -67,6 +78,15 @@ pub struct TurnMark {
     pub over: bool,
     /// How many records there are of what was said and done in it: more, if it went on.
     pub length: usize,
+}
+
+/// A turn of a record that the conversation has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stray {
+    /// The turn.
+    pub mark: TurnMark,
+    /// How many turns of the conversation come before it: the one at this place goes on where it did.
+    pub fork: usize,
 }
 
 /// What somebody who leads a conversation does.

@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
     Archive, ArchiveError, Chronicle, DriverEvent, Found, FoundConversation, Lead, PartId, PartKind, ResumeToken, Said,
-    ToldTurn, TurnMark, TurnOutcome,
+    Stray, ToldTurn, TurnMark, TurnOutcome,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -38,6 +38,8 @@ pub struct FakeConversation {
     pub found: FoundConversation,
     /// What is told of it.
     pub turns: Vec<FakeTurn>,
+    /// Turns that it has left, each with the number of turns before it.
+    pub strays: Vec<(FakeTurn, usize)>,
     /// Why it cannot be read, if it cannot.
     pub broken: Option<ArchiveError>,
     /// What is wrong with it, though it can be read.
@@ -122,8 +124,10 @@ impl FakeArchive {
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         };
         let turns = (1..=turns).map(|n| FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))).collect();
-        self.conversations()
-            .insert(id, FakeConversation { found, turns, broken: None, damage: Vec::new(), lead: None });
+        self.conversations().insert(
+            id,
+            FakeConversation { found, turns, strays: Vec::new(), broken: None, damage: Vec::new(), lead: None },
+        );
     }
 
     /// Changes a conversation.
@@ -219,11 +223,17 @@ impl Archive for FakeArchive {
         let opened = match self.conversations().get(&conversation) {
             None => Err(ArchiveError::Missing),
             Some(FakeConversation { broken: Some(error), .. }) => Err(error.clone()),
-            Some(FakeConversation { turns, damage, .. }) => {
-                let marks = turns.iter().map(|turn| turn.mark).collect();
-                let (shared, damage) = (Arc::clone(&self.shared), damage.clone());
-                let turns = turns.clone();
-                Ok(Arc::new(FakeChronicle { shared, conversation, turns, marks, damage }) as Arc<dyn Chronicle>)
+            Some(FakeConversation { turns, strays, damage, .. }) => {
+                let chronicle = FakeChronicle {
+                    shared: Arc::clone(&self.shared),
+                    conversation,
+                    marks: turns.iter().map(|turn| turn.mark).collect(),
+                    strays: strays.iter().map(|(turn, fork)| Stray { mark: turn.mark, fork: *fork }).collect(),
+                    turns: turns.clone(),
+                    strayed: strays.iter().map(|(turn, _)| turn.clone()).collect(),
+                    damage: damage.clone(),
+                };
+                Ok(Arc::new(chronicle) as Arc<dyn Chronicle>)
             }
         };
         std::future::ready(opened).boxed()
@@ -269,7 +279,22 @@ struct FakeChronicle {
     conversation: Uuid,
     turns: Vec<FakeTurn>,
     marks: Vec<TurnMark>,
+    strayed: Vec<FakeTurn>,
+    strays: Vec<Stray>,
     damage: Vec<String>,
+}
+
+impl FakeChronicle {
+    /// Tells what a test has put there, unless it is to fail.
+    async fn told(&self, turns: &[FakeTurn]) -> Result<Vec<ToldTurn>, ArchiveError> {
+        self.shared.may_tell().await;
+        let conversations = self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = conversations.get(&self.conversation).and_then(|now| now.broken.clone()) {
+            return Err(error);
+        }
+        let told = |FakeTurn { mark, said, began, ended, events }| ToldTurn { id: mark.id, said, began, ended, events };
+        Ok(turns.iter().cloned().map(told).collect())
+    }
 }
 
 impl Chronicle for FakeChronicle {
@@ -278,22 +303,17 @@ impl Chronicle for FakeChronicle {
     }
 
     fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>> {
+        async move { self.told(self.turns.get(places).unwrap_or_default()).await }.boxed()
+    }
+
+    fn strays(&self) -> &[Stray] {
+        &self.strays
+    }
+
+    fn tell_stray(self: Arc<Self>, place: usize) -> BoxFuture<'static, Result<Option<ToldTurn>, ArchiveError>> {
         async move {
-            self.shared.may_tell().await;
-            let conversations = self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(error) = conversations.get(&self.conversation).and_then(|now| now.broken.clone()) {
-                return Err(error);
-            }
-            let turns = self.turns.get(places).unwrap_or_default().iter().cloned();
-            Ok(turns
-                .map(|FakeTurn { mark, said, began, ended, events }| ToldTurn {
-                    id: mark.id,
-                    said,
-                    began,
-                    ended,
-                    events,
-                })
-                .collect())
+            let stray = self.strayed.get(place).map(std::slice::from_ref).unwrap_or_default();
+            Ok(self.told(stray).await?.pop())
         }
         .boxed()
     }

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_driver::{ArchiveError, Chronicle, DriverEvent, ToldTurn, TurnMark};
+use hostler_driver::{ArchiveError, Chronicle, DriverEvent, Stray, ToldTurn, TurnMark};
 
+use super::strays::{Strayed, strays};
 use super::{Chain, Conversation, Index, Kind, Link, RecordId, Span, file, replay};
 
 /// No transcript of a sub-agent that is longer is read.
@@ -77,6 +78,8 @@ pub(super) struct Book {
     chain: Chain,
     spans: Vec<Span>,
     marks: Vec<TurnMark>,
+    strayed: Vec<Strayed>,
+    strays: Vec<Stray>,
     damage: Vec<String>,
     /// Which record tells of a sub-agent first, as positions in the index.
     first: HashMap<RecordId, usize>,
@@ -94,7 +97,8 @@ impl Book {
         shelf().keep(&found.path, &file, &facts, &index);
         let chain = Chain::of(&index);
         let spans = chain.spans(&index);
-        let mark = |span: &Span| TurnMark {
+        let strayed = strays(&index, &chain, &spans);
+        let mark = |chain: &Chain, span: &Span| TurnMark {
             id: span.turn,
             message: span.message,
             command: span.command,
@@ -105,7 +109,9 @@ impl Book {
             directory: PathBuf::from(found.outline.directory.as_deref().unwrap_or("/")),
             sub_agents: found.path.with_extension("").join("subagents"),
             damage: damage(&index, &chain),
-            marks: spans.iter().map(mark).collect(),
+            marks: spans.iter().map(|span| mark(&chain, span)).collect(),
+            strays: strayed.iter().map(|it| Stray { mark: mark(&it.chain, &it.span), fork: it.fork }).collect(),
+            strayed,
             first: first_told(&index, &chain, &spans),
             file,
             index,
@@ -115,11 +121,11 @@ impl Book {
     }
 
     fn read(&self, places: Range<usize>) -> Vec<ToldTurn> {
-        self.spans.get(places).unwrap_or_default().iter().map(|span| self.turn(span)).collect()
+        self.spans.get(places).unwrap_or_default().iter().map(|span| self.turn(&self.chain, span)).collect()
     }
 
-    fn turn(&self, span: &Span) -> ToldTurn {
-        let links = self.chain.links.get(span.links.clone()).unwrap_or_default();
+    fn turn(&self, chain: &Chain, span: &Span) -> ToldTurn {
+        let links = chain.links.get(span.links.clone()).unwrap_or_default();
         // Each of them once in the whole conversation, however it is paged: its transcript is all that it did.
         let new = links.iter().flat_map(|at| self.agents_at(*at)).collect();
         let new: RefCell<HashSet<RecordId>> = RefCell::new(new);
@@ -158,20 +164,35 @@ impl Chronicle for Book {
     }
 
     fn tell(self: Arc<Self>, places: Range<usize>) -> BoxFuture<'static, Result<Vec<ToldTurn>, ArchiveError>> {
-        let tell = tokio::task::spawn_blocking(move || self.read(places));
-        async move {
-            tell.await.map_err(|error| match error.is_panic() {
-                // It would do so again.
-                true => ArchiveError::Untellable(error.to_string()),
-                false => ArchiveError::Failed(error.to_string()),
-            })
-        }
-        .boxed()
+        off_the_loop(move || self.read(places))
+    }
+
+    fn strays(&self) -> &[Stray] {
+        &self.strays
+    }
+
+    fn tell_stray(self: Arc<Self>, place: usize) -> BoxFuture<'static, Result<Option<ToldTurn>, ArchiveError>> {
+        off_the_loop(move || self.strayed.get(place).map(|stray| self.turn(&stray.chain, &stray.span)))
     }
 
     fn damage(&self) -> &[String] {
         &self.damage
     }
+}
+
+/// Reads where it may block.
+fn off_the_loop<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> BoxFuture<'static, Result<T, ArchiveError>> {
+    let read = tokio::task::spawn_blocking(read);
+    async move {
+        read.await.map_err(|error| match error.is_panic() {
+            // It would do so again.
+            true => ArchiveError::Untellable(error.to_string()),
+            false => ArchiveError::Failed(error.to_string()),
+        })
+    }
+    .boxed()
 }
 
 /// Only what belongs to a turn can tell of anything.

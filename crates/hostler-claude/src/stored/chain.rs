@@ -72,7 +72,7 @@ impl Chain {
 
     /// The model is told a person's words beside a call. Others of the same answer may still be under way, and belong to what
     /// was said before.
-    fn put_steers_before_their_answers(&mut self, links: &[Link]) {
+    pub(super) fn put_steers_before_their_answers(&mut self, links: &[Link]) {
         let link = |place: Option<&usize>| place.and_then(|place| links.get(*place));
         let mut answer = None;
         for at in 0..self.links.len() {
@@ -104,7 +104,7 @@ fn end(links: &[Link], copies: &HashSet<usize>) -> Option<usize> {
 }
 
 /// The record before this one in the file that belongs to the same agent.
-fn before(links: &[Link], at: usize) -> Option<usize> {
+pub(super) fn before(links: &[Link], at: usize) -> Option<usize> {
     links.get(..at)?.iter().rposition(|link| !link.aside)
 }
 

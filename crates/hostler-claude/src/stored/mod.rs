@@ -13,7 +13,7 @@
 //! * [`Conversations`]: all of them, by a look at the directory.
 //! * [`Outline`]: what a list says of a conversation, from both ends of its file.
 //! * [`replay`]: a turn as driver events, by the mapping of live agents.
-//! * [`spans`](Span): the conversation cut into turns.
+//! * [`spans`](Span): the conversation cut into turns; `strays`: the turns that it has left.
 //!
 //! A message's id, as the host wrote it, is the id of its record (both builds). A message that is folded into a running turn
 //! is a record of its own (`queued_command`), which names that id as its source. Words that are told in the answer to a hook
@@ -33,6 +33,7 @@ mod link;
 mod outline;
 mod replay;
 mod spans;
+mod strays;
 mod words;
 
 pub use archive::Transcripts;

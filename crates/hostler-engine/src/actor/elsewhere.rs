@@ -8,8 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Said, ToldTurn, TurnMark};
-use hostler_store::StoreError;
+use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Said, Stray, ToldTurn, TurnMark};
 use uuid::{Uuid, Version};
 
 use super::change::{Change, Home};
@@ -24,6 +23,9 @@ use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
 /// How long somebody waits for a look at the record. What it would show comes later then.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// How long somebody waits for it who only wants to see the session.
+const MOMENT: Duration = Duration::from_millis(150);
+
 /// When it is looked at again whether somebody else is still in the middle of a turn: nothing may ever say so.
 const AGAIN: Duration = Duration::from_secs(60);
 
@@ -33,10 +35,18 @@ const SOON: Duration = Duration::from_secs(2);
 /// How often the record is looked at while a turn of ours runs, which changes it all the time.
 const PACE: Duration = Duration::from_secs(10);
 
+/// How many turns of others are stored at a time. Whoever opens the session does not wait for more.
+const GROUP: usize = 16;
+
 const CONTINUED: &str = "Continued elsewhere";
 
 const NOTE: &str = "Somebody else has continued this conversation meanwhile. The agent does not know of it; it is closed after \
                     this turn.";
+
+const FORGETS: &str =
+    "This goes on from an earlier turn. From here on the agent does not remember what was said between.";
+
+const STRAY: &str = "Somebody else said this at the same time. The agent goes on without it.";
 
 const GONE_ON: &str = "This turn went on after it was taken over. This is all of it.";
 
@@ -107,7 +117,7 @@ impl Actor {
     pub(super) async fn record_read(&mut self, read: Result<Arc<dyn Chronicle>, ArchiveError>) {
         self.elsewhere.looking = false;
         match read {
-            Ok(chronicle) => self.hear(chronicle).await,
+            Ok(chronicle) => self.elsewhere.again |= !self.hear(chronicle).await,
             Err(error) => self.not_read(&error).await,
         }
         if std::mem::take(&mut self.elsewhere.again) {
@@ -124,12 +134,32 @@ impl Actor {
     pub(super) async fn catch_up(&mut self) {
         let Some((archive, conversation)) = self.record() else { return };
         match self.host.clock.timeout(PATIENCE, archive.open(conversation)).await {
-            Some(Ok(chronicle)) => self.hear(chronicle).await,
+            Some(Ok(chronicle)) => while !self.hear(Arc::clone(&chronicle)).await {},
             Some(Err(error)) => self.not_read(&error).await,
             None => {
                 tracing::warn!(session = &*self.session.uri, "the agent's record takes long; it is read later");
                 self.look_at_record();
             }
+        }
+    }
+
+    /// Looks at the record when the session is opened. Whoever opens it sees what can be told at once, and the rest as it comes.
+    pub(super) async fn first_look(&mut self, chronicle: Option<Arc<dyn Chronicle>>) {
+        let Some((archive, conversation)) = self.record() else { return };
+        let opened = match chronicle {
+            Some(chronicle) => Some(Ok(chronicle)),
+            None => self.host.clock.timeout(MOMENT, archive.open(conversation)).await,
+        };
+        let heard = match opened {
+            Some(Ok(chronicle)) => self.hear(chronicle).await,
+            Some(Err(error)) => {
+                self.not_read(&error).await;
+                true
+            }
+            None => false,
+        };
+        if !heard {
+            self.look_at_record();
         }
     }
 
@@ -164,12 +194,13 @@ impl Actor {
 
     // ── What others did ───────────────────────────────────────────────────────────────────────────────────────────
 
-    pub(super) async fn hear(&mut self, chronicle: Arc<dyn Chronicle>) {
-        let marks = chronicle.turns();
+    /// Hears what others did. `false` if there is more of it, or not all could be stored: then another look goes on from there.
+    pub(super) async fn hear(&mut self, chronicle: Arc<dyn Chronicle>) -> bool {
+        let (marks, strays) = (chronicle.turns(), chronicle.strays());
         let Some(heard) = self.session.heard else {
             // An earlier version led it up to here, under ids that say nothing.
             self.session.heard = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
-            return;
+            return true;
         };
         let ours = self.ours(marks);
         let first = self.first_unheard(marks, &ours, heard).await;
@@ -178,37 +209,55 @@ impl Actor {
         let mut led = None;
         if let (Some(mark), Some(false)) = (marks.last(), ours.last())
             && (end > first || gone_on == Some(end - 1))
-            && self.is_at_it(&chronicle, end - 1, mark.over).await
+            && self.is_at_it(&chronicle, News::Turn(end - 1), mark.over).await
         {
             (end, led) = (end - 1, Some(if mark.over { SOON } else { AGAIN }));
             tracing::debug!(session = &*self.session.uri, turn = %mark.id, "somebody else is at work");
         }
+        let mut news = self.stray_news(strays, &ours).await;
+        if let Some(new @ News::Stray(place)) = news.last().copied()
+            && let Some(stray) = strays.get(place)
+            && self.is_at_it(&chronicle, new, stray.mark.over).await
+        {
+            (_, led) = (news.pop(), Some(if stray.mark.over { SOON } else { AGAIN }));
+        }
         self.set_led(led).await;
-        let mut news: Vec<News> = gone_on.filter(|place| *place < end).map(News::GoneOn).into_iter().collect();
-        for (place, ours) in ours.iter().enumerate().take(end).skip(first) {
-            if !ours && !self.is_known(marks, place).await {
+        news.extend(gone_on.filter(|place| *place < end).map(News::GoneOn));
+        for (place, mark) in marks.iter().enumerate().take(end).skip(first) {
+            if ours.get(place) == Some(&false) && !self.is_known(mark.id).await {
                 news.push(News::Turn(place));
             }
         }
         if news.is_empty() {
             self.heard_up_to(marks, end);
-            return;
+            return true;
         }
         if let Some(running) = &self.session.chat.active_turn {
             // What stands there may be this very command, under an id that the agent has given it.
             if running.message.text.trim_start().starts_with('/') {
                 self.elsewhere.again = true;
-                return;
+            } else {
+                self.note_elsewhere().await;
             }
-            return self.note_elsewhere().await;
+            return true;
         }
-        // What it remembers is no longer the conversation.
-        self.elsewhere.stale = self.machine.agent() != AgentPhase::Absent;
-        if self.append(&chronicle, &news).await {
+        if news.iter().any(|new| !matches!(new, News::Stray(_))) {
+            // What it remembers is no longer the conversation.
+            self.elsewhere.stale |= self.machine.agent() != AgentPhase::Absent;
+        }
+        let forgets = self.forgets(&chronicle, first, heard);
+        let all = news.len() <= GROUP;
+        news.truncate(GROUP);
+        let stored = self.append(&chronicle, &news, forgets).await;
+        if stored && all {
             self.heard_up_to(marks, end);
+        } else if stored && let Some(News::Turn(last)) = news.last() {
+            self.heard_up_to(marks, last + 1);
         }
         self.project().await;
         self.save_snapshot().await;
+        // What could not be stored now is not tried again at once.
+        all || !stored
     }
 
     /// The place of the first turn of the record that was not looked at.
@@ -220,8 +269,8 @@ impl Actor {
             return place + 1;
         }
         // Somebody has led the conversation back to an earlier turn, and on from there.
-        for (place, ours) in ours.iter().enumerate().rev() {
-            if *ours || self.is_known(marks, place).await {
+        for (place, (mark, ours)) in marks.iter().zip(ours).enumerate().rev() {
+            if *ours || self.is_known(mark.id).await {
                 return place + 1;
             }
         }
@@ -236,20 +285,48 @@ impl Actor {
         (ours.get(place + 1) != Some(&true)).then_some(place)
     }
 
+    /// What others said while a turn of ours ran, if the conversation went on from ours. Where it went on from theirs it is
+    /// part of it; where they left their own turns behind, that was their wish.
+    async fn stray_news(&self, strays: &[Stray], ours: &[bool]) -> Vec<News> {
+        let (mut news, mut before) = (Vec::new(), None);
+        for (place, Stray { mark, fork }) in strays.iter().enumerate() {
+            let others = match mark.message {
+                Some(id) => !self.is_ours(id) && !mark.command,
+                // It is its who led the one before it.
+                None => before == Some((*fork, true)),
+            };
+            before = Some((*fork, others));
+            if others && ours.get(*fork) == Some(&true) && !self.is_known(mark.id).await {
+                news.push(News::Stray(place));
+            }
+        }
+        news
+    }
+
+    /// Whether the conversation has left something that is here: it goes on from an earlier turn.
+    fn forgets(&self, chronicle: &Arc<dyn Chronicle>, first: usize, heard: Uuid) -> bool {
+        chronicle.strays().iter().any(|Stray { mark, fork }| {
+            mark.id == heard || (*fork >= first && mark.message.is_some_and(|id| self.is_ours(id)))
+        })
+    }
+
+    fn is_ours(&self, message: Uuid) -> bool {
+        self.host.prompt_ids.is_ours(self.session.conversation, message)
+    }
+
     /// Which turns of the record were led by this host. One without a message is its who led the one before it.
     fn ours(&self, marks: &[TurnMark]) -> Vec<bool> {
-        let is_ours = |id| self.host.prompt_ids.is_ours(self.session.conversation, id);
         let owners = marks.iter().scan(false, |ours, mark| {
             // A command under an id that nobody minted may be what the agent makes of a wish of ours.
-            *ours = mark.message.map_or(*ours, |id| is_ours(id) || (mark.command && *ours));
+            *ours = mark.message.map_or(*ours, |id| self.is_ours(id) || (mark.command && *ours));
             Some(*ours)
         });
         owners.collect()
     }
 
     /// Whether a turn of the record is here, since it was taken in.
-    async fn is_known(&self, marks: &[TurnMark], place: usize) -> bool {
-        let Some(id) = marks.get(place).map(|mark| mark.id.to_string()) else { return false };
+    async fn is_known(&self, turn: Uuid) -> bool {
+        let id = turn.to_string();
         if self.session.has_turn(&id) {
             return true;
         }
@@ -258,45 +335,98 @@ impl Actor {
     }
 
     /// Whether somebody is still at the last turn.
-    async fn is_at_it(&self, chronicle: &Arc<dyn Chronicle>, place: usize, over: bool) -> bool {
+    async fn is_at_it(&self, chronicle: &Arc<dyn Chronicle>, new: News, over: bool) -> bool {
         let Some((archive, conversation)) = self.record() else { return false };
         if let Some(led) = is_led(&*archive, conversation, over).await {
             return led;
         }
-        let Ok(told) = Arc::clone(chronicle).tell(place..place + 1).await else { return false };
-        told.first().is_some_and(|turn| is_young(turn, self.host.clock.now_ms()))
+        let told = new.tell(chronicle).await.ok().flatten();
+        told.is_some_and(|turn| is_young(&turn, self.host.clock.now_ms()))
     }
 
-    /// Appends what others did. `false` if not all of it could be: then the next look does it.
-    async fn append(&mut self, chronicle: &Arc<dyn Chronicle>, news: &[News]) -> bool {
+    /// Appends what others did. `false` if not all of it could be: then a later look does it.
+    async fn append(&mut self, chronicle: &Arc<dyn Chronicle>, news: &[News], mut forgets: bool) -> bool {
+        let mut group = Group::default();
         for new in news {
-            let place = new.place();
-            let Some(mark) = chronicle.turns().get(place).copied() else { continue };
-            let told = match Arc::clone(chronicle).tell(place..place + 1).await {
-                Ok(told) => told,
+            let mut told = match new.tell(chronicle).await {
+                Ok(Some(told)) => told,
+                Ok(None) => continue,
                 Err(error) => {
                     tracing::warn!(session = &*self.session.uri, %error, "what others did could not be read");
+                    self.store_group(group).await;
                     return false;
                 }
             };
-            for turn in told {
-                let turn = match new {
-                    News::Turn(_) => match self.own_command(&turn) {
-                        Some(ours) => {
-                            self.elsewhere.commands.insert(ours);
-                            continue;
-                        }
-                        None => turn,
-                    },
-                    News::GoneOn(_) => once_more(turn, mark),
-                };
-                if let Err(error) = self.append_turn(turn, mark).await {
-                    tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
-                    return false;
+            if let News::Turn(_) = new
+                && let Some(ours) = self.own_command(&told)
+            {
+                self.elsewhere.commands.insert(ours);
+                continue;
+            }
+            let mark = new.mark(chronicle);
+            let note = match new {
+                News::Turn(_) => std::mem::take(&mut forgets).then_some(FORGETS),
+                News::Stray(_) => Some(STRAY),
+                News::GoneOn(_) => {
+                    // As another one: what was stored is not changed, and nothing is missing.
+                    told.id = mark.map_or(told.id, |mark| Uuid::new_v5(&mark.id, &mark.length.to_be_bytes()));
+                    Some(GONE_ON)
                 }
+            };
+            told.events.splice(0..0, note.map(|note| DriverEvent::Notice(note.to_owned())));
+            // Its sub-agents become chats of the session, which the next turn has to find there.
+            let alone = told.events.iter().any(|event| matches!(event, DriverEvent::SubAgent { .. }));
+            if alone && !self.store_group(std::mem::take(&mut group)).await {
+                return false;
+            }
+            self.gather(&mut group, told, mark);
+            if alone && !self.store_group(std::mem::take(&mut group)).await {
+                return false;
             }
         }
+        let stored = self.store_group(group).await;
         self.mark_unread().await;
+        stored
+    }
+
+    /// Puts a turn to those that are stored together; its mark, where it is part of the conversation.
+    fn gather(&self, group: &mut Group, told: ToldTurn, mark: Option<TurnMark>) {
+        let turn = told.id.to_string();
+        let retold = retell(&self.session, told, &self.host.clock.now_text());
+        let mut change = std::mem::take(&mut group.change).blobs(retold.blobs);
+        for (channel, action) in retold.actions {
+            let home = match channel {
+                channel if channel == self.session.chat_uri => Home::Chat,
+                channel if channel == self.session.uri => Home::Session,
+                channel => Home::Worker(channel),
+            };
+            change = change.on(home, action, None);
+        }
+        group.change = change;
+        group.heard = mark.map(|mark| (mark, turn)).or_else(|| group.heard.take());
+        group.turns += 1;
+    }
+
+    /// Stores turns together with how far the record was heard.
+    async fn store_group(&mut self, group: Group) -> bool {
+        let Group { mut change, heard, turns } = group;
+        if turns == 0 {
+            return true;
+        }
+        if let Some((mark, turn)) = &heard {
+            // The agent has the message: should the turn be taken up again, it must not get it twice.
+            let heard = Record::Heard { turn: mark.id, length: Some(mark.length) };
+            change = change.record(heard).record(Record::Delivered { turn: turn.clone() });
+        }
+        if let Err(error) = self.commit(change).await {
+            tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
+            return false;
+        }
+        if let Some((mark, turn)) = heard {
+            (self.session.heard, self.session.delivered) = (Some(mark.id), Some(turn));
+            self.session.others = Some(Others { turn: mark.id, length: mark.length });
+        }
+        self.host.workers_begun.send_modify(|begun| *begun += 1);
         true
     }
 
@@ -310,28 +440,6 @@ impl Actor {
         let mut ours = self.session.chat.turns.iter().filter(|turn| turn.message.text.trim() == text);
         let ours = ours.find(|turn| is_ours(&turn.id) && !self.elsewhere.commands.contains(&turn.id));
         ours.filter(|_| text.starts_with('/')).map(|turn| turn.id.clone())
-    }
-
-    async fn append_turn(&mut self, told: ToldTurn, mark: TurnMark) -> Result<(), StoreError> {
-        let turn = told.id.to_string();
-        let retold = retell(&self.session, told, &self.host.clock.now_text());
-        let mut change = Change::default().blobs(retold.blobs);
-        for (channel, action) in retold.actions {
-            let home = match channel {
-                channel if channel == self.session.chat_uri => Home::Chat,
-                channel if channel == self.session.uri => Home::Session,
-                channel => Home::Worker(channel),
-            };
-            change = change.on(home, action, None);
-        }
-        // The agent has the message: should the turn be taken up again, it must not get it twice.
-        let heard = Record::Heard { turn: mark.id, length: Some(mark.length) };
-        change = change.record(heard).record(Record::Delivered { turn: turn.clone() });
-        self.commit(change).await?;
-        (self.session.heard, self.session.delivered) = (Some(mark.id), Some(turn));
-        self.session.others = Some(Others { turn: mark.id, length: mark.length });
-        self.host.workers_begun.send_modify(|begun| *begun += 1);
-        Ok(())
     }
 
     /// Everything before a place of the record was looked at. It is stored with the next snapshot: until then it would be
@@ -397,19 +505,33 @@ enum News {
     Turn(usize),
     /// The turn at this place, which was told before it was over.
     GoneOn(usize),
+    /// The turn at this place of those that the conversation has left.
+    Stray(usize),
 }
 
 impl News {
-    fn place(self) -> usize {
+    async fn tell(self, chronicle: &Arc<dyn Chronicle>) -> Result<Option<ToldTurn>, ArchiveError> {
+        let chronicle = Arc::clone(chronicle);
         match self {
-            Self::Turn(place) | Self::GoneOn(place) => place,
+            Self::Turn(place) | Self::GoneOn(place) => Ok(chronicle.tell(place..place + 1).await?.pop()),
+            Self::Stray(place) => chronicle.tell_stray(place).await,
+        }
+    }
+
+    /// Where it stands in the conversation, if it is part of it.
+    fn mark(self, chronicle: &Arc<dyn Chronicle>) -> Option<TurnMark> {
+        match self {
+            Self::Turn(place) | Self::GoneOn(place) => chronicle.turns().get(place).copied(),
+            Self::Stray(_) => None,
         }
     }
 }
 
-/// A turn that has gone on since it was told, as another one: what was stored is not changed, and nothing is missing.
-fn once_more(mut told: ToldTurn, mark: TurnMark) -> ToldTurn {
-    told.id = Uuid::new_v5(&mark.id, &mark.length.to_be_bytes());
-    told.events.insert(0, DriverEvent::Notice(GONE_ON.to_owned()));
-    told
+/// Turns that are stored together.
+#[derive(Default)]
+struct Group {
+    change: Change,
+    /// The last of them that is part of the conversation, by its mark and its id here.
+    heard: Option<(TurnMark, String)>,
+    turns: usize,
 }

@@ -260,10 +260,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         actor.nothing_beside().await;
         actor.end_interrupted_workers().await;
         actor.end_interrupted_turn().await;
-        match &chronicle {
-            Some(chronicle) => actor.hear(Arc::clone(chronicle)).await,
-            None => actor.catch_up().await,
-        }
+        actor.first_look(chronicle.clone()).await;
         actor.tell_queue().await;
         actor.expect_clients().await;
     }

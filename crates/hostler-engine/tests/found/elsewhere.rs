@@ -1,5 +1,6 @@
 //! The same conversation, led from here and from elsewhere.
 
+use ahp_types::state::ResponsePart;
 use hostler_driver::{DriverEvent, Lead, ResumeToken, TurnMark};
 use hostler_engine::{Extent, default_chat_uri};
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
@@ -221,6 +222,121 @@ async fn a_queued_message_waits_until_somebody_else_is_done() {
     }
     assert_eq!(turns(&listener), expected(1..=6));
     assert_eq!(listener.chat.as_ref().unwrap().activity, None);
+    rig.engine.shutdown().await;
+}
+
+/// What a turn says before its answer.
+fn note(listener: &Listener, turn: usize) -> String {
+    match &listener.chat.as_ref().unwrap().turns[turn].response_parts[0] {
+        ResponsePart::SystemNotification(part) => format!("{:?}", part.content),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_else_said_while_our_turn_ran_is_shown_though_the_conversation_went_on_from_ours() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_begin(&mut rig, &archive, 4).await;
+    agent.answer(4, "answer ", "4").await;
+    listener.until("chat/turnComplete").await;
+    let theirs = FakeTurn::new(5, "message 5", "answer 5");
+    let on = FakeTurn::new(6, "background", "done").of(None);
+    // A command is what the agent makes of somebody's wish; and long ago somebody has led their own turns back.
+    let mut command = FakeTurn::new(7, "/model another", "set");
+    command.mark.command = true;
+    let before = FakeTurn::new(8, "message 8", "answer 8");
+    archive.change(id(), |conversation| {
+        conversation.strays = vec![(before, 1), (theirs.clone(), 3), (on, 3), (command, 3)];
+    });
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener)[..4], expected(1..=4));
+    assert!(note(&listener, 4).contains("said this at the same time"));
+    assert!(turns(&listener)[5].starts_with("background"));
+    // Their agent goes on from there: ours is left.
+    archive.change(id(), |conversation| {
+        let ours = conversation.turns.pop().unwrap();
+        conversation.turns.push(theirs);
+        conversation.turns.push(FakeTurn::new(9, "message 9", "answer 9"));
+        conversation.strays = vec![(ours, 3)];
+    });
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    agent.closed().await;
+    assert_eq!(turns(&listener).len(), 7);
+    assert!(note(&listener, 6).contains("does not remember what was said between"));
+    let said = turns(&listener);
+    let rig = rig.crash().await;
+    let mut listener = rig.listen(FOUND).await;
+    assert_eq!(turns(&listener), said);
+    somebody(&archive, 10);
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener), [said, expected(10..=10)].concat(), "it is said once");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_of_ours_that_others_do_not_know_is_said_to_be_forgotten() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    // Somebody whose agent was there all the time goes on from the turn before; nobody has looked since.
+    archive.change(id(), |conversation| {
+        let ours = conversation.turns.pop().unwrap();
+        conversation.turns.push(FakeTurn::new(5, "message 5", "answer 5"));
+        conversation.strays = vec![(ours, 3)];
+    });
+    let (_, next) = tokio::join!(agent.closed(), we_say(&mut rig, &archive, &mut listener, None, 6));
+    assert_eq!(turns(&listener).len(), 6);
+    assert!(note(&listener, 4).contains("does not remember what was said between"));
+    assert_eq!(turns(&listener)[5..], expected(6..=6));
+    drop(next);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn somebody_who_is_at_work_beside_ours_is_waited_for() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
+    let mut theirs = FakeTurn::new(5, "message 5", "answer 5");
+    theirs.mark.over = false;
+    archive.change(id(), |conversation| {
+        conversation.strays = vec![(theirs, 3)];
+        conversation.lead = Some(Lead::Busy);
+    });
+    rig.say(FOUND, "t6", "message 6").await;
+    listener.until("chat/turnStarted rejected: the conversation is being continued elsewhere").await;
+    archive.change(id(), |conversation| {
+        conversation.strays[0].0.mark.over = true;
+        conversation.lead = None;
+    });
+    let agent = we_say(&mut rig, &archive, &mut listener, Some(agent), 6).await;
+    assert!(note(&listener, 4).contains("said this at the same time"));
+    assert_eq!(turns(&listener)[5..], expected(6..=6), "the agent knows the conversation");
+    drop(agent);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn much_that_others_said_is_told_as_it_comes() {
+    let (mut rig, archive) = found(2, 3).await;
+    drop(rig.listen(FOUND).await);
+    rig = rig.restart().await;
+    (4..=60).for_each(|n| somebody(&archive, n));
+    let mut listener = rig.listen(FOUND).await;
+    assert!(turns(&listener).len() < 60, "nobody waits for all of it");
+    while turns(&listener).len() < 60 {
+        listener.until("chat/turnComplete").await;
+    }
+    assert_eq!(turns(&listener), expected(1..=60));
+    // But whoever says something says it after all of it.
+    (61..=100).for_each(|n| somebody(&archive, n));
+    we_say(&mut rig, &archive, &mut listener, None, 101).await;
+    assert_eq!(turns(&listener), expected(1..=101));
     rig.engine.shutdown().await;
 }
 

@@ -1,0 +1,187 @@
+//! Turns that the conversation has left.
+//!
+//! An agent hangs what it says from what it remembers. Where somebody goes back, or where two agents with memories of their own
+//! write into one file, records go on from an earlier turn, and the other branch is no part of the conversation any more.
+//! Its turns begin with a prompt; what else hangs beside the way is debris.
+
+use std::collections::HashMap;
+
+use super::chain::{Chain, before};
+use super::index::Index;
+use super::link::{Kind, RecordId};
+use super::spans::Span;
+
+/// A turn that the conversation has left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Strayed {
+    /// Its records.
+    pub(super) chain: Chain,
+    /// The turn that they are.
+    pub(super) span: Span,
+    /// How many turns of the conversation come before it.
+    pub(super) fork: usize,
+}
+
+/// Where a record beside the way hangs.
+#[derive(Clone, Copy)]
+struct Standing {
+    /// The stray turn that it belongs to, by its place.
+    turn: Option<usize>,
+    fork: usize,
+}
+
+/// A turn as it is gathered.
+struct Gathered {
+    links: Vec<usize>,
+    fork: usize,
+    /// Another turn hangs from it, which goes on with its answer, or does not.
+    followed: Option<bool>,
+}
+
+/// Finds the turns that are not part of the conversation, in the order of the file.
+pub(super) fn strays(index: &Index, chain: &Chain, spans: &[Span]) -> Vec<Strayed> {
+    let links = &index.links;
+    let mut told = vec![false; links.len()];
+    for at in &chain.links {
+        if let Some(told) = told.get_mut(*at) {
+            *told = true;
+        }
+    }
+    let is_told = |at: usize| told.get(at).copied().unwrap_or_default();
+    let mut all = links.iter().enumerate();
+    // Most files have none.
+    if !all.any(|(at, link)| is_root(link.kind) && !link.aside && !is_told(at)) {
+        return Vec::new();
+    }
+    let mut places: HashMap<RecordId, usize> = HashMap::with_capacity(links.len());
+    for (at, link) in links.iter().enumerate() {
+        places.entry(link.id).or_insert(at);
+    }
+    let turns_before = turns_before(chain, spans);
+    let mut standings: HashMap<usize, Standing> = HashMap::new();
+    let mut turns: Vec<Gathered> = Vec::new();
+    for (at, link) in links.iter().enumerate() {
+        if is_told(at) || link.aside || places.get(&link.id) != Some(&at) {
+            continue;
+        }
+        let parent = link.parent.and_then(|parent| places.get(&parent).copied().or_else(|| before(links, at)));
+        let from = parent.map_or(Standing { turn: None, fork: 0 }, |parent| match standings.get(&parent) {
+            Some(standing) => *standing,
+            None => Standing { turn: None, fork: turns_before.get(&parent).copied().unwrap_or_default() },
+        });
+        let begins = if from.turn.is_some() { link.kind.begins_a_turn() } else { is_root(link.kind) };
+        let standing = match from.turn {
+            _ if begins => {
+                if let Some(before) = from.turn.and_then(|before| turns.get_mut(before)) {
+                    before.followed = Some(matches!(link.kind, Kind::Folded | Kind::Steer));
+                }
+                turns.push(Gathered { links: vec![at], fork: from.fork, followed: None });
+                Standing { turn: Some(turns.len() - 1), fork: from.fork }
+            }
+            Some(turn) => {
+                if let Some(turn) = turns.get_mut(turn) {
+                    turn.links.push(at);
+                }
+                from
+            }
+            None => from,
+        };
+        standings.insert(at, standing);
+    }
+    turns.into_iter().filter_map(|turn| turn.strayed(index)).collect()
+}
+
+/// Whether a turn can begin with it that hangs from the conversation itself. Other words belong to a turn that is there.
+fn is_root(kind: Kind) -> bool {
+    matches!(kind, Kind::Prompt | Kind::Command)
+}
+
+/// How many turns have begun at each record of the conversation.
+fn turns_before(chain: &Chain, spans: &[Span]) -> HashMap<usize, usize> {
+    let mut begun = 0;
+    let count = |(at, place): (usize, &usize)| {
+        while spans.get(begun).is_some_and(|span| span.links.start <= at) {
+            begun += 1;
+        }
+        (*place, begun)
+    };
+    chain.links.iter().enumerate().map(count).collect()
+}
+
+impl Gathered {
+    fn strayed(self, index: &Index) -> Option<Strayed> {
+        let mut chain = Chain { links: self.links, ..Chain::default() };
+        chain.put_steers_before_their_answers(&index.links);
+        let mut span = chain.spans(index).into_iter().next()?;
+        if let Some(goes_on) = self.followed {
+            (span.goes_on, span.over) = (goes_on && !span.over, true);
+        }
+        Some(Strayed { chain, span, fork: self.fork })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// The strays of a transcript of lines like `name <- parent: kind`, each as its records, with the turns before it.
+    fn found(lines: &[&str]) -> Vec<String> {
+        let mut text = String::new();
+        let mut names = Vec::new();
+        for line in lines {
+            let (name, rest) = line.split_once(" <- ").unwrap();
+            let (parent, kind) = rest.split_once(": ").unwrap();
+            let parent = if parent == "none" { "null".to_owned() } else { format!("{parent:?}") };
+            let body = match kind {
+                "prompt" => r#""type":"user","message":{"content":"hi"}"#.to_owned(),
+                "answer" => {
+                    format!(r#""type":"assistant","message":{{"id":"m-{name}","stop_reason":"end_turn","content":[]}}"#)
+                }
+                "side" => r#""type":"user","isSidechain":true,"message":{"content":"hi"}"#.to_owned(),
+                _ => format!(r#""type":"{kind}""#),
+            };
+            text.push_str(&format!("{{\"uuid\":\"{name}\",\"parentUuid\":{parent},{body}}}\n"));
+            names.push(name.to_owned());
+        }
+        let index = Index::of(&mut Cursor::new(text)).unwrap();
+        assert_eq!(index.damage.lines, 0);
+        let chain = Chain::of(&index);
+        let spans = chain.spans(&index);
+        let say = |stray: &Strayed| {
+            let links = stray.chain.links.iter().map(|at| names[*at].as_str()).collect::<Vec<_>>().join(" ");
+            format!("{links} at {}{}", stray.fork, if stray.span.over { "" } else { ", open" })
+        };
+        strays(&index, &chain, &spans).iter().map(say).collect()
+    }
+
+    #[test]
+    fn a_conversation_that_nobody_has_left_has_none() {
+        let lines = ["a <- none: prompt", "b <- a: answer", "h <- b: attachment", "c <- b: prompt", "s <- a: side"];
+        assert_eq!(found(&lines), [""; 0]);
+    }
+
+    #[test]
+    fn two_who_go_on_at_once_leave_the_turns_of_the_one_who_ends_first() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer",
+            "y <- b: prompt",
+            "h <- b: attachment",
+            "z <- h: prompt",
+            "za <- z: answer",
+            "z2 <- za: prompt",
+            "ya <- y: answer",
+        ];
+        assert_eq!(found(&lines), ["z za at 1", "z2 at 1, open"]);
+        // The other one goes on, and it is the other way round.
+        assert_eq!(found(&[&lines[..], &["z3 <- z2: answer"]].concat()), ["y ya at 1"]);
+    }
+
+    #[test]
+    fn what_hangs_beside_the_way_without_a_prompt_is_no_turn() {
+        let lines = ["a <- none: prompt", "x <- a: answer", "b <- a: answer", "c <- b: prompt", "d <- c: answer"];
+        assert_eq!(found(&lines), [""; 0]);
+    }
+}

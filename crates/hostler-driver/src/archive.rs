@@ -85,7 +85,7 @@ pub struct TurnMark {
 pub struct Stray {
     /// The turn.
     pub mark: TurnMark,
-    /// How many turns of the conversation come before it: the one at this place goes on where it did.
+    /// The place of the turn in which the conversation goes on instead: the next one, or the one that it hangs from the middle of.
     pub fork: usize,
 }
 

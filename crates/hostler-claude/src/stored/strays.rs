@@ -18,7 +18,7 @@ pub(super) struct Strayed {
     pub(super) chain: Chain,
     /// The turn that they are.
     pub(super) span: Span,
-    /// How many turns of the conversation come before it.
+    /// The place of the turn in which the conversation goes on instead.
     pub(super) fork: usize,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn strays(index: &Index, chain: &Chain, spans: &[Span]) -> Vec<Straye
     for (at, link) in links.iter().enumerate() {
         places.entry(link.id).or_insert(at);
     }
-    let turns_before = turns_before(chain, spans);
+    let behind = turns_behind(index, chain, spans);
     let mut standings: HashMap<usize, Standing> = HashMap::new();
     let mut turns: Vec<Gathered> = Vec::new();
     for (at, link) in links.iter().enumerate() {
@@ -67,7 +67,7 @@ pub(super) fn strays(index: &Index, chain: &Chain, spans: &[Span]) -> Vec<Straye
         let parent = link.parent.and_then(|parent| places.get(&parent).copied().or_else(|| before(links, at)));
         let from = parent.map_or(Standing { turn: None, fork: 0 }, |parent| match standings.get(&parent) {
             Some(standing) => *standing,
-            None => Standing { turn: None, fork: turns_before.get(&parent).copied().unwrap_or_default() },
+            None => Standing { turn: None, fork: behind.get(&parent).copied().unwrap_or_default() },
         });
         let begins = if from.turn.is_some() { link.kind.begins_a_turn() } else { is_root(link.kind) };
         let standing = match from.turn {
@@ -96,16 +96,21 @@ fn is_root(kind: Kind) -> bool {
     matches!(kind, Kind::Prompt | Kind::Command)
 }
 
-/// How many turns have begun at each record of the conversation.
-fn turns_before(chain: &Chain, spans: &[Span]) -> HashMap<usize, usize> {
-    let mut begun = 0;
-    let count = |(at, place): (usize, &usize)| {
-        while spans.get(begun).is_some_and(|span| span.links.start <= at) {
-            begun += 1;
+/// The place of the turn in which the conversation goes on behind each of its records.
+fn turns_behind(index: &Index, chain: &Chain, spans: &[Span]) -> HashMap<usize, usize> {
+    let (mut next, mut here) = (spans.len(), spans.len());
+    let mut behind = HashMap::with_capacity(chain.links.len());
+    for (at, place) in chain.links.iter().enumerate().rev() {
+        behind.insert(*place, next);
+        while spans.get(here.saturating_sub(1)).is_some_and(|span| here > 0 && span.links.start > at) {
+            here -= 1;
         }
-        (*place, begun)
-    };
-    chain.links.iter().enumerate().map(count).collect()
+        // What nobody sees is no way to go on.
+        if index.links.get(*place).is_some_and(|link| link.kind.is_message()) {
+            next = here.saturating_sub(1);
+        }
+    }
+    behind
 }
 
 impl Gathered {
@@ -126,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// The strays of a transcript of lines like `name <- parent: kind`, each as its records, with the turns before it.
+    /// The strays of a transcript of lines like `name <- parent: kind`, each as its records, with where it stands.
     fn found(lines: &[&str]) -> Vec<String> {
         let mut text = String::new();
         let mut names = Vec::new();
@@ -177,6 +182,20 @@ mod tests {
         assert_eq!(found(&lines), ["z za at 1", "z2 at 1, open"]);
         // The other one goes on, and it is the other way round.
         assert_eq!(found(&[&lines[..], &["z3 <- z2: answer"]].concat()), ["y ya at 1"]);
+    }
+
+    #[test]
+    fn a_turn_that_hangs_from_the_middle_of_another_one_stands_beside_that() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer",
+            "y <- b: prompt",
+            "y1 <- y: answer",
+            "z <- y1: prompt",
+            "h <- y1: attachment",
+            "y2 <- h: answer",
+        ];
+        assert_eq!(found(&lines), ["z at 1, open"]);
     }
 
     #[test]

@@ -203,7 +203,7 @@ impl Engine {
         host.forget_earlier_terminals().await;
         host.load_catalogue().await?;
         host.watch_archives();
-        host.write_names();
+        host.write_notes();
         host.watch_rules();
         host.keep_index();
         Ok(Self { host })

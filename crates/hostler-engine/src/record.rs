@@ -26,7 +26,11 @@ pub(crate) enum Record {
         /// The last turn of the agent's record that was looked at.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         heard: Option<Uuid>,
+        #[serde(default, skip_serializing_if = "Notes::is_empty")]
+        notes: Notes,
     },
+    /// What is known of the name and the tag in the agent's record.
+    Noted { notes: Notes },
     /// How the conversation is continued from here on.
     Resume { token: ResumeToken },
     /// The agent works on a turn's message, so it must not get it again.
@@ -38,6 +42,8 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         length: Option<usize>,
     },
+    /// The agent was told something that may stand in its record under an id that nobody minted, or something after that.
+    Sent { sent: Sent },
     /// The agent was told what a person said in the middle of the turn.
     Injected { message: String },
     /// A person has allowed something as long as the session lives, by these rules.
@@ -83,9 +89,45 @@ pub(crate) struct SessionSnapshot {
     /// The last turn that others led, and how much of it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) others: Option<Others>,
+    /// What is known of the name and the tag in the agent's record.
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    pub(crate) notes: Notes,
+    /// What the agent was told and its record was not heard to say yet.
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub(crate) sent: VecDeque<Sent>,
     /// What is known of the turns that are not needed to bring the session back, by chat.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) pasts: BTreeMap<String, Past>,
+}
+
+/// What is known of the name and the tag in the agent's record.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Notes {
+    /// The name that stood there last: only another one is news.
+    pub(crate) title: Option<String>,
+    /// A person has named the session here, and the record may not say so yet.
+    pub(crate) title_due: bool,
+    /// The same of its tag.
+    pub(crate) tag_due: bool,
+}
+
+impl Notes {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Something that the host has sent to the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Sent {
+    /// The id of the message; a wish for another model has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<Uuid>,
+    /// The words of the command that it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<String>,
 }
 
 /// A turn that others led: it may go on after it was told.

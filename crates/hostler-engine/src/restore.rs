@@ -54,6 +54,8 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         untold,
         heard,
         others,
+        notes,
+        sent,
         mut pasts,
     } = serde_json::from_str(body)
         .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
@@ -92,6 +94,8 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         untold,
         heard,
         others,
+        notes,
+        sent,
         stored: true,
         listed,
     };
@@ -105,7 +109,7 @@ fn restored(annotations: Option<AnnotationsState>) -> Arc<AnnotationsState> {
 
 fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session>) {
     match serde_json::from_str(json) {
-        Ok(Record::Opened { session: state, chat, created_at, conversation, annotations, heard }) => {
+        Ok(Record::Opened { session: state, chat, created_at, conversation, annotations, heard, notes }) => {
             *session = Some(Session {
                 uri: Arc::clone(uri),
                 chat_uri: chat.resource.as_str().into(),
@@ -125,6 +129,8 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 untold: 0,
                 heard,
                 others: None,
+                notes,
+                sent: VecDeque::new(),
                 stored: true,
                 listed,
             });
@@ -132,6 +138,16 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
         Ok(Record::Resume { token }) => {
             if let Some(session) = session.as_mut() {
                 session.token = Some(token);
+            }
+        }
+        Ok(Record::Noted { notes }) => {
+            if let Some(session) = session.as_mut() {
+                session.notes = notes;
+            }
+        }
+        Ok(Record::Sent { sent }) => {
+            if let Some(session) = session.as_mut() {
+                session.remember_sent(sent);
             }
         }
         Ok(Record::Allowed { rules }) => {

@@ -20,13 +20,16 @@ use uuid::Uuid;
 use crate::attach::{self, Contents};
 use crate::hub::Subscriber;
 use crate::past::Kept;
-use crate::record::{Others, SessionSnapshot};
+use crate::record::{Notes, Others, Sent, SessionSnapshot};
 use crate::state::{Outcome, Reduce as _, line_change};
 use crate::uri;
 use crate::worker::{self, Worker};
 
 /// How many messages are remembered that have left the queue.
 const MAX_CONSUMED: usize = 64;
+
+/// How much is remembered of what was sent to the agent. One that writes nothing down is not waited for.
+const SENT: usize = 64;
 
 /// A client's wish to change something, whose form and identity the surface has checked.
 #[derive(Debug, Clone)]
@@ -91,6 +94,10 @@ pub(crate) struct Session {
     pub(crate) heard: Option<Uuid>,
     /// The last turn that others led, and how much of it was told.
     pub(crate) others: Option<Others>,
+    /// What is known of the name and the tag in the agent's record.
+    pub(crate) notes: Notes,
+    /// What the agent was told and its record was not heard to say yet, as far as commands need it.
+    pub(crate) sent: VecDeque<Sent>,
     /// Whether the store knows the session.
     pub(crate) stored: bool,
     /// Whether the world knows it.
@@ -160,6 +167,8 @@ impl Session {
             kept: Kept::default(),
             untold: 0,
             heard: Some(Uuid::nil()),
+            notes: Notes::default(),
+            sent: VecDeque::new(),
             others: None,
             stored: false,
             listed: false,
@@ -268,6 +277,13 @@ impl Session {
         chats.filter_map(|chat| self.chat_projection(chat)).collect()
     }
 
+    /// Remembers what was sent to the agent.
+    pub(crate) fn remember_sent(&mut self, sent: Sent) {
+        self.sent.push_back(sent);
+        let over = self.sent.len().saturating_sub(SENT);
+        self.sent.drain(..over);
+    }
+
     fn chat_projection(&self, chat: &ChatState) -> Option<StateAction> {
         let line = self.session.chats.iter().find(|line| line.resource == chat.resource)?;
         let next = ChatSummary { status: chat.status, modified_at: chat.modified_at.clone(), ..line.clone() };
@@ -293,6 +309,8 @@ impl Session {
             untold: self.untold,
             heard: self.heard,
             others: self.others,
+            notes: self.notes.clone(),
+            sent: self.sent.clone(),
             pasts: self
                 .chats()
                 .filter(|(_, _, kept)| kept.past.turns > 0)

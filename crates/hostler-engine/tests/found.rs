@@ -9,6 +9,8 @@ mod checkup;
 mod elsewhere;
 #[path = "found/listing.rs"]
 mod listing;
+#[path = "found/naming.rs"]
+mod naming;
 #[path = "found/taking.rs"]
 mod taking;
 

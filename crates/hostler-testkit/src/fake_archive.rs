@@ -29,6 +29,8 @@ struct Shared {
     tellings: watch::Sender<usize>,
     /// Whether looks come to their end.
     looks: watch::Sender<bool>,
+    /// Whether records can be opened; otherwise it takes long.
+    opens: watch::Sender<bool>,
 }
 
 /// A conversation of such an archive.
@@ -38,7 +40,7 @@ pub struct FakeConversation {
     pub found: FoundConversation,
     /// What is told of it.
     pub turns: Vec<FakeTurn>,
-    /// Turns that it has left, each with the number of turns before it.
+    /// Turns that it has left, each with the place of the turn in which it goes on instead.
     pub strays: Vec<(FakeTurn, usize)>,
     /// Why it cannot be read, if it cannot.
     pub broken: Option<ArchiveError>,
@@ -102,8 +104,13 @@ impl FakeTurn {
 impl FakeArchive {
     /// An empty archive that says that it lives in this directory.
     pub fn new(directory: &Path) -> Arc<Self> {
-        let (tellings, looks) = (watch::Sender::new(usize::MAX), watch::Sender::new(true));
-        let shared = Shared { conversations: Mutex::default(), unreadable: Mutex::default(), tellings, looks };
+        let shared = Shared {
+            conversations: Mutex::default(),
+            unreadable: Mutex::default(),
+            tellings: watch::Sender::new(usize::MAX),
+            looks: watch::Sender::new(true),
+            opens: watch::Sender::new(true),
+        };
         Arc::new(Self { directory: directory.to_owned(), shared: Arc::new(shared) })
     }
 
@@ -158,6 +165,11 @@ impl FakeArchive {
     /// Lets looks come to their end, or not.
     pub fn let_look(&self, may: bool) {
         self.shared.looks.send_replace(may);
+    }
+
+    /// Lets records be opened, or lets it take long.
+    pub fn let_open(&self, may: bool) {
+        self.shared.opens.send_replace(may);
     }
 
     /// Lets so many tellings happen; the others wait until there are more.
@@ -236,7 +248,12 @@ impl Archive for FakeArchive {
                 Ok(Arc::new(chronicle) as Arc<dyn Chronicle>)
             }
         };
-        std::future::ready(opened).boxed()
+        let shared = Arc::clone(&self.shared);
+        async move {
+            let _ = shared.opens.subscribe().wait_for(|may| *may).await;
+            opened
+        }
+        .boxed()
     }
 
     fn lead(&self, conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
@@ -245,7 +262,7 @@ impl Archive for FakeArchive {
 
     fn rename(&self, conversation: Uuid, title: &str) -> BoxFuture<'static, Result<(), ArchiveError>> {
         let mut conversations = self.conversations();
-        let renamed = conversations.get_mut(&conversation).ok_or(ArchiveError::Missing);
+        let renamed = writable(&mut conversations, conversation);
         let renamed = renamed.map(|conversation| {
             title.clone_into(&mut conversation.found.title);
             conversation.found.given_title = Some(title.to_owned());
@@ -255,7 +272,7 @@ impl Archive for FakeArchive {
 
     fn tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), ArchiveError>> {
         let mut conversations = self.conversations();
-        let tagged = conversations.get_mut(&conversation).ok_or(ArchiveError::Missing);
+        let tagged = writable(&mut conversations, conversation);
         let tagged = tagged.map(|conversation| conversation.found.tag = tag.map(str::to_owned));
         std::future::ready(tagged).boxed()
     }
@@ -272,6 +289,18 @@ impl Archive for FakeArchive {
         };
         std::future::ready(deleted).boxed()
     }
+}
+
+/// A conversation that something can be written into.
+fn writable(
+    conversations: &mut BTreeMap<Uuid, FakeConversation>,
+    id: Uuid,
+) -> Result<&mut FakeConversation, ArchiveError> {
+    let conversation = conversations.get_mut(&id).ok_or(ArchiveError::Missing)?;
+    conversation.broken.clone().map_or(Ok(()), Err)?;
+    // Whoever writes leaves a trace.
+    conversation.found.modified += Duration::from_millis(1);
+    Ok(conversation)
 }
 
 struct FakeChronicle {

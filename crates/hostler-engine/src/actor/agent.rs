@@ -191,7 +191,9 @@ impl Actor {
     pub(super) fn write_prompt(&mut self, prompt: Prompt) {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
-        let prompt = prompt.with_id(self.prompt_id());
+        let id = self.prompt_id();
+        self.message_sent(&prompt, id);
+        let prompt = prompt.with_id(id);
         self.unsent = true;
         self.tasks.spawn(async move {
             let result = connection.send(prompt).await;

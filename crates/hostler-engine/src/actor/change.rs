@@ -106,6 +106,7 @@ impl Actor {
                 conversation: self.session.conversation,
                 annotations: Some((*self.session.annotations).clone()).filter(|all| !all.annotations.is_empty()),
                 heard: self.session.heard,
+                notes: self.session.notes.clone(),
             };
             batch = batch.record(opened.on(&self.session.uri)?).blobs(self.draft_contents().await);
             batch = batch.conversation(self.session.conversation.to_string(), Some(&self.session.uri));

@@ -207,7 +207,7 @@ impl Actor {
             let chat = self.session.chat_uri.to_string();
             self.tell_session(StateAction::SessionChatUpdated(SessionChatUpdatedAction { chat, changes })).await;
         } else {
-            self.write_title();
+            self.write_title().await;
         }
         Ok(())
     }

@@ -4,15 +4,15 @@
 //! message; a turn that the agent began by itself belongs to whoever led the one before it. What others did is appended as
 //! if it had happened here, each turn once: how far the record was heard is stored in the same commit.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Said, Stray, ToldTurn, TurnMark};
-use uuid::{Uuid, Version};
+use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Stray, ToldTurn, TurnMark};
+use uuid::Uuid;
 
 use super::change::{Change, Home};
 use super::dispatch::Refusal;
+use super::sent::Claims;
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
 use crate::found::{is_led, is_young, retell};
@@ -67,8 +67,6 @@ pub(super) struct Elsewhere {
     noted: bool,
     /// The agent remembers a conversation that has gone on without it.
     stale: bool,
-    /// Commands of ours that were found in the record under other ids.
-    commands: HashSet<String>,
 }
 
 impl Actor {
@@ -194,7 +192,7 @@ impl Actor {
 
     // ── What others did ───────────────────────────────────────────────────────────────────────────────────────────
 
-    /// Hears what others did. `false` if there is more of it, or not all could be stored: then another look goes on from there.
+    /// Hears what others did. `false` if there is more of it: then the same, or another look, goes on from there.
     pub(super) async fn hear(&mut self, chronicle: Arc<dyn Chronicle>) -> bool {
         let (marks, strays) = (chronicle.turns(), chronicle.strays());
         let Some(heard) = self.session.heard else {
@@ -202,8 +200,9 @@ impl Actor {
             self.session.heard = Some(marks.last().map_or(Uuid::nil(), |mark| mark.id));
             return true;
         };
-        let ours = self.ours(marks);
+        let mut ours = self.ours(marks);
         let first = self.first_unheard(marks, &ours, heard).await;
+        let claims = self.claim(&chronicle, first, &mut ours).await;
         let gone_on = self.gone_on(marks, &ours);
         let mut end = marks.len();
         let mut led = None;
@@ -229,16 +228,11 @@ impl Actor {
             }
         }
         if news.is_empty() {
-            self.heard_up_to(marks, end);
+            self.heard_up_to(marks, end, &claims);
             return true;
         }
-        if let Some(running) = &self.session.chat.active_turn {
-            // What stands there may be this very command, under an id that the agent has given it.
-            if running.message.text.trim_start().starts_with('/') {
-                self.elsewhere.again = true;
-            } else {
-                self.note_elsewhere().await;
-            }
+        if self.session.chat.active_turn.is_some() {
+            self.note_elsewhere().await;
             return true;
         }
         if news.iter().any(|new| !matches!(new, News::Stray(_))) {
@@ -250,9 +244,9 @@ impl Actor {
         news.truncate(GROUP);
         let stored = self.append(&chronicle, &news, forgets).await;
         if stored && all {
-            self.heard_up_to(marks, end);
+            self.heard_up_to(marks, end, &claims);
         } else if stored && let Some(News::Turn(last)) = news.last() {
-            self.heard_up_to(marks, last + 1);
+            self.heard_up_to(marks, last + 1, &claims);
         }
         self.project().await;
         self.save_snapshot().await;
@@ -310,14 +304,14 @@ impl Actor {
         })
     }
 
-    fn is_ours(&self, message: Uuid) -> bool {
+    pub(super) fn is_ours(&self, message: Uuid) -> bool {
         self.host.prompt_ids.is_ours(self.session.conversation, message)
     }
 
-    /// Which turns of the record were led by this host. One without a message is its who led the one before it.
+    /// Which turns of the record were led by this host, as far as ids say so. One without a message is its who led the one before
+    /// it; of a command that was looked at before, the same is assumed.
     fn ours(&self, marks: &[TurnMark]) -> Vec<bool> {
         let owners = marks.iter().scan(false, |ours, mark| {
-            // A command under an id that nobody minted may be what the agent makes of a wish of ours.
             *ours = mark.message.map_or(*ours, |id| self.is_ours(id) || (mark.command && *ours));
             Some(*ours)
         });
@@ -357,12 +351,6 @@ impl Actor {
                     return false;
                 }
             };
-            if let News::Turn(_) = new
-                && let Some(ours) = self.own_command(&told)
-            {
-                self.elsewhere.commands.insert(ours);
-                continue;
-            }
             let mark = new.mark(chronicle);
             let note = match new {
                 News::Turn(_) => std::mem::take(&mut forgets).then_some(FORGETS),
@@ -430,21 +418,10 @@ impl Actor {
         true
     }
 
-    /// The turn of this host that a turn of the record is, although its message has an id that nobody minted: one build gives
-    /// commands ids of its own. Then it has the same words, and each of ours is found once. (Times say nothing: clients
-    /// name those of their messages.)
-    fn own_command(&self, told: &ToldTurn) -> Option<String> {
-        let Said::Person { text, .. } = &told.said else { return None };
-        let text = text.trim();
-        let is_ours = |id: &str| Uuid::try_parse(id).map_or(true, |id| id.get_version() != Some(Version::Sha1));
-        let mut ours = self.session.chat.turns.iter().filter(|turn| turn.message.text.trim() == text);
-        let ours = ours.find(|turn| is_ours(&turn.id) && !self.elsewhere.commands.contains(&turn.id));
-        ours.filter(|_| text.starts_with('/')).map(|turn| turn.id.clone())
-    }
-
     /// Everything before a place of the record was looked at. It is stored with the next snapshot: until then it would be
     /// found to be known.
-    fn heard_up_to(&mut self, marks: &[TurnMark], end: usize) {
+    fn heard_up_to(&mut self, marks: &[TurnMark], end: usize, claims: &Claims) {
+        self.session.sent.drain(..claims.before(end));
         if let Some(mark) = end.checked_sub(1).and_then(|last| marks.get(last)) {
             self.session.heard = Some(mark.id);
         }

@@ -86,11 +86,15 @@ impl Actor {
     }
 
     async fn rename(&mut self, title: String) {
+        let mut renamed = false;
         let said = if title.is_empty() {
             "Nothing was renamed. Say the title: /rename TITLE".to_owned()
         } else {
             match self.retitle(title.clone()).await {
-                Ok(()) => format!("Renamed to {title:?}."),
+                Ok(()) => {
+                    renamed = true;
+                    format!("Renamed to {title:?}.")
+                }
                 Err(error) => format!("Nothing was renamed: {error}"),
             }
         };
@@ -100,7 +104,9 @@ impl Actor {
         }
         self.flush(&mut output).await;
         self.project().await;
-        self.write_title();
+        if renamed {
+            self.write_title().await;
+        }
     }
 
     async fn run_command(&mut self, turn: &str, line: String) -> bool {

@@ -26,6 +26,7 @@ mod policy;
 mod queue;
 mod rest;
 mod resume;
+mod sent;
 mod sign_in;
 mod steer;
 mod stopping;
@@ -66,6 +67,7 @@ use crate::gate::{Places, SessionGate};
 use crate::host::Host;
 use crate::hub::{NoticeKind, Subscriber};
 use crate::paging::Extent;
+use crate::record::Record;
 use crate::session::{Dispatch, Session};
 use crate::transcript::{Failure, Transcript};
 use crate::turn::{End, Input as TurnInput, TurnMachine, TurnPhase};
@@ -133,6 +135,8 @@ pub(crate) enum Input {
     Told(Box<Piece>),
     /// The agent's record of the conversation looks like this now.
     Record(Box<FoundConversation>),
+    /// A person has put a tag on the session, or taken it off.
+    Tagged(Option<String>),
     /// Git has said which branch the directory is on.
     Branch(Option<String>),
     /// Forget the session.
@@ -242,6 +246,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         unsent: false,
         elsewhere: Elsewhere::default(),
         named_beside: false,
+        tagged_beside: false,
+        unwritten: Vec::new(),
         changing: VecDeque::new(),
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
@@ -261,6 +267,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         actor.end_interrupted_workers().await;
         actor.end_interrupted_turn().await;
         actor.first_look(chronicle.clone()).await;
+        actor.write_what_is_due();
         actor.tell_queue().await;
         actor.expect_clients().await;
     }
@@ -288,6 +295,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         if actor.handle(input).await.is_break() {
             break;
         }
+        actor.write_sent().await;
         actor.retire_stale().await;
         actor.take_stock(moved);
     }
@@ -365,6 +373,10 @@ pub(super) struct Actor {
     elsewhere: Elsewhere,
     /// The session was given a name while an agent was there that may know an older one.
     named_beside: bool,
+    /// The same of a tag.
+    tagged_beside: bool,
+    /// What was sent to the agent and is not written down yet.
+    unwritten: Vec<Record>,
     /// The commands of people that run.
     runs: Vec<Run>,
     /// The client that has started the turn.
@@ -421,6 +433,7 @@ impl Actor {
             Input::RecordRead(read) => self.record_read(read).await,
             Input::Told(piece) => self.told_older(*piece).await,
             Input::Record(record) => self.record_is(*record).await,
+            Input::Tagged(tag) => self.tagged(tag).await,
             Input::Branch(branch) => self.branch_is(branch).await,
             Input::Dispose(reply) => {
                 self.stop().await;

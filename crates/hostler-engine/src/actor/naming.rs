@@ -1,7 +1,9 @@
 //! The agent's own record of the conversation: whose it is, and the name and the tag in it.
 //!
-//! A name goes both ways. What people call the session here is written into the record, and what somebody calls it there is
-//! taken over, if it is news: a name that is the session's already changes nothing, so that the two cannot chase each other.
+//! Both go both ways. What people put on the session here is written into the record, and what somebody writes there is taken
+//! over, if it is news: what stood there before changes nothing, so that the two cannot chase each other. What the record
+//! does not say yet is *due*: it is written when there is a record, when an agent is gone that may know an older word, and in
+//! another life of the host.
 
 use ahp_types::StateAction;
 use ahp_types::actions::{
@@ -15,8 +17,16 @@ use uuid::Uuid;
 
 use super::Actor;
 use super::change::Change;
-use crate::found::{TAG, tag_of};
-use crate::record::Record;
+use crate::found::{Note, TAG, tag_of};
+use crate::record::{Notes, Record};
+
+/// What is to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Title,
+    Tag,
+    Both,
+}
 
 impl Actor {
     /// The conversation that the agent leads now.
@@ -42,21 +52,53 @@ impl Actor {
             self.host.sessions().conversations.insert(id, Some(self.session.uri.clone()));
         }
         self.submit(batch).await;
+        self.write_due(Due::Both);
     }
 
-    /// Writes the session's title into the agent's record, after whatever is to be written there before it.
-    pub(super) fn write_title(&mut self) {
-        let title = self.session.session.title.clone();
-        if self.session.token.is_some() {
-            self.named_beside |= self.agent.is_there();
-            self.host.namer.write(&self.session.session.provider, self.conversation(), title);
+    /// A person has named the session: the agent's record is to say so, as soon as there is one.
+    pub(super) async fn write_title(&mut self) {
+        self.named_beside |= self.agent.is_there();
+        self.noted(Notes { title_due: true, ..self.session.notes.clone() }).await;
+        self.write_due(Due::Title);
+    }
+
+    /// A person has put a tag on the session, or taken it off; the record says so already, where there is one.
+    pub(super) async fn tagged(&mut self, tag: Option<String>) {
+        self.tagged_beside |= self.agent.is_there();
+        self.noted(Notes { tag_due: self.agent.is_there(), ..self.session.notes.clone() }).await;
+        self.set_tag(tag).await;
+    }
+
+    /// What is due is written after whatever is to be written there before it.
+    fn write_due(&self, due: Due) {
+        if self.session.token.is_none() {
+            return;
+        }
+        let Notes { title_due, tag_due, .. } = self.session.notes;
+        let (provider, conversation) = (&self.session.session.provider, self.conversation());
+        if title_due && due != Due::Tag {
+            let title = self.session.session.title.clone();
+            self.host.namer.write(provider, conversation, Note::Title(title));
+        }
+        if tag_due && due != Due::Title {
+            let tag = tag_of(self.session.session.meta.as_ref()).map(str::to_owned);
+            self.host.namer.write(provider, conversation, Note::Tag(tag));
         }
     }
 
-    /// The agent is gone. Some builds write the name once more then that they knew when they began.
+    /// The session is opened: what an earlier life has left undone is done now.
+    pub(super) fn write_what_is_due(&self) {
+        self.write_due(Due::Both);
+    }
+
+    /// The agent is gone. Some builds write the name and the tag once more then that they knew when they began.
     pub(super) fn name_again(&mut self) {
-        if std::mem::take(&mut self.named_beside) {
-            self.write_title();
+        let beside = (std::mem::take(&mut self.named_beside), std::mem::take(&mut self.tagged_beside));
+        match beside {
+            (true, true) => self.write_due(Due::Both),
+            (true, false) => self.write_due(Due::Title),
+            (false, true) => self.write_due(Due::Tag),
+            (false, false) => {}
         }
     }
 
@@ -66,20 +108,61 @@ impl Actor {
             return;
         }
         self.record_changed();
-        if let Some(title) = record.given_title.filter(|_| !self.named_beside)
-            && self.host.namer.is_news(record.id, &title)
-            && title != self.session.session.title
-        {
-            match self.retitle(title).await {
-                Ok(()) => self.project().await,
-                Err(error) => tracing::warn!(%error, "a session's new name could not be stored"),
-            }
+        // What stands there beside an agent may be replaced by what it knows.
+        if !self.named_beside {
+            self.title_is(record.id, record.given_title).await;
         }
-        if tag_of(self.session.session.meta.as_ref()) != record.tag.as_deref() {
-            let meta = Some(tagged(self.session.session.meta.as_ref(), record.tag));
-            self.tell_session(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta })).await;
+        let tag = record.tag;
+        if !self.tagged_beside && tag_of(self.session.session.meta.as_ref()) != tag.as_deref() {
+            match self.session.notes.tag_due {
+                true => self.write_unless_at_it(record.id, Due::Tag),
+                false => self.set_tag(tag).await,
+            }
+        } else if !self.tagged_beside && self.session.notes.tag_due {
+            self.noted(Notes { tag_due: false, ..self.session.notes.clone() }).await;
+        }
+    }
+
+    /// The record has this name, or none that was seen.
+    async fn title_is(&mut self, conversation: Uuid, title: Option<String>) {
+        let Notes { title: before, title_due, .. } = &self.session.notes;
+        let (is_old, is_due) = (title.is_none() || title == *before, *title_due);
+        if title.as_ref() == Some(&self.session.session.title) {
+            self.noted(Notes { title, title_due: false, ..self.session.notes.clone() }).await;
+        } else if is_old && is_due {
+            self.write_unless_at_it(conversation, Due::Title);
+        } else if !is_old && !self.host.namer.is_writing(conversation) {
+            let Some(new) = title.clone() else { return };
+            if let Err(error) = self.retitle(new).await {
+                return tracing::warn!(%error, "a session's new name could not be stored");
+            }
+            self.host.namer.forget_title(conversation);
+            self.noted(Notes { title, title_due: false, ..self.session.notes.clone() }).await;
             self.project().await;
         }
+    }
+
+    fn write_unless_at_it(&self, conversation: Uuid, due: Due) {
+        if !self.host.namer.is_at_it(conversation) {
+            self.write_due(due);
+        }
+    }
+
+    /// Remembers what is known of the record.
+    async fn noted(&mut self, notes: Notes) {
+        if self.session.notes != notes {
+            self.session.notes = notes.clone();
+            self.note(&Record::Noted { notes }).await;
+        }
+    }
+
+    async fn set_tag(&mut self, tag: Option<String>) {
+        if tag_of(self.session.session.meta.as_ref()) == tag.as_deref() {
+            return;
+        }
+        let meta = Some(tagged(self.session.session.meta.as_ref(), tag));
+        self.tell_session(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta })).await;
+        self.project().await;
     }
 
     /// Another title: the only chat that people write in has the session's title as its own.

@@ -78,6 +78,9 @@ impl Actor {
             changes.push(PolicyChange::ThinkingBudget(wanted.thinking_budget));
         }
         let Some((connection, attempt)) = self.agent.connection() else { return };
+        if changes.iter().any(|change| matches!(change, PolicyChange::Model(_))) {
+            self.model_sent();
+        }
         let clock = Arc::clone(&self.host.clock);
         self.tasks.spawn(async move {
             let telling = async {

@@ -3,10 +3,10 @@
 //! * [`list`]: they are in the list of sessions, as far as people want to see them there.
 //! * [`forget`]: what a person deletes is not found again.
 //! * [`checkup`]: what is wrong with what the agents keep.
-//! * [`namer`]: what people call a session is written into the agent's record.
+//! * [`namer`]: what people put on a session is written into the agent's record.
 //! * [`watch`]: the archives are looked at whenever something changes in them.
 //! * [`retell`]: a turn of a record as the actions that it would have been here; pure.
-//! * [`tag`]: what people put on a session is written into the agent's record.
+//! * [`tag`]: a session gets a tag, whether it was opened or not.
 //! * [`taking`]: a conversation becomes a stored session when somebody opens it.
 //! * [`untold`]: whoever wants turns that are not taken in yet waits for them here.
 
@@ -25,7 +25,7 @@ use hostler_driver::FoundConversation;
 
 pub use checkup::{Checkup, Finding, FindingKind};
 pub(crate) use list::{TAG, meta, tag_of};
-pub(crate) use namer::Namer;
+pub(crate) use namer::{Namer, Note};
 pub(crate) use retell::retell;
 pub use show::ShowExternal;
 pub(crate) use taking::{Piece, Taken, gather, is_led, is_young, take_in};

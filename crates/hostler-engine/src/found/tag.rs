@@ -1,9 +1,10 @@
-//! Tags. They are in the agents' records and nowhere else: whoever looks there sees them.
+//! Tags. They are in the agents' records, so that whoever looks there sees them; a session that was opened keeps its own, too.
 
 use hostler_driver::ArchiveError;
 use uuid::Uuid;
 
 use crate::EngineError;
+use crate::actor::Input;
 use crate::engine::Engine;
 use crate::host::Host;
 
@@ -29,6 +30,11 @@ impl Engine {
             }
         }
         written?;
+        // Before the look, which may see less than the whole record.
+        let is_stored = self.host.sessions().is_stored(session);
+        if is_stored && let Some(handle) = self.host.waken(session).await {
+            handle.send(Input::Tagged(tag.map(str::to_owned))).await?;
+        }
         self.look_at_archives().await;
         Ok(())
     }

@@ -103,6 +103,7 @@ fn begin(host: &Host, uri: &Arc<str>, found: &FoundSession) -> Session {
     session.created_at = created;
     session.conversation = conversation.id;
     session.token = Some(conversation.token.clone());
+    session.notes.title.clone_from(&conversation.given_title);
     let state = Arc::make_mut(&mut session.session);
     state.title.clone_from(&conversation.title);
     state.meta = Some(super::meta(conversation));

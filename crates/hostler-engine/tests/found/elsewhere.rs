@@ -322,13 +322,15 @@ async fn somebody_who_is_at_work_beside_ours_is_waited_for() {
 }
 
 #[tokio::test]
-async fn much_that_others_said_is_told_as_it_comes() {
+async fn whoever_opens_a_session_does_not_wait_for_what_others_said() {
     let (mut rig, archive) = found(2, 3).await;
     drop(rig.listen(FOUND).await);
     rig = rig.restart().await;
     (4..=60).for_each(|n| somebody(&archive, n));
+    archive.let_open(false);
     let mut listener = rig.listen(FOUND).await;
-    assert!(turns(&listener).len() < 60, "nobody waits for all of it");
+    assert_eq!(turns(&listener), expected(1..=3));
+    archive.let_open(true);
     while turns(&listener).len() < 60 {
         listener.until("chat/turnComplete").await;
     }
@@ -341,17 +343,49 @@ async fn much_that_others_said_is_told_as_it_comes() {
 }
 
 #[tokio::test]
-async fn a_command_behind_what_was_said_here_is_not_somebody_elses() {
+async fn a_command_that_somebody_else_gives_behind_what_was_said_here_is_theirs() {
     let (mut rig, archive) = found(2, 3).await;
     let mut listener = rig.listen(FOUND).await;
     let agent = we_say(&mut rig, &archive, &mut listener, None, 4).await;
-    // What an agent writes down when a host tells it to use another model.
-    let mut command = FakeTurn::new(5, "/model another", "set");
+    let mut command = FakeTurn::new(5, "/compact", "done");
     command.mark.command = true;
     archive.change(id(), |conversation| conversation.turns.push(command));
     rig.engine.look_at_archives().await;
-    we_say(&mut rig, &archive, &mut listener, Some(agent), 6).await;
-    assert_eq!(turns(&listener), [expected(1..=4), expected(6..=6)].concat());
+    listener.until("chat/turnComplete").await;
+    agent.closed().await;
+    assert_eq!(turns(&listener), [expected(1..=4), vec!["/compact: done".into()]].concat());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_command_of_ours_is_known_in_another_life_and_long_after() {
+    let (mut rig, archive) = found(1, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.say(FOUND, "t4", "/compact  now").await;
+    let mut agent = rig.starts.next().await.succeed();
+    agent.prompt().await;
+    agent.answer(1, "a", "b").await;
+    listener.until("chat/turnComplete").await;
+    let mut rig = rig.restart().await;
+    let mut listener = rig.listen(FOUND).await;
+    for n in 5..=6 {
+        rig.say(FOUND, &format!("t{n}"), &format!("message {n}")).await;
+        if n == 5 {
+            agent = rig.starts.next().await.succeed();
+        }
+        agent.prompt().await;
+        agent.answer(n, "answer ", &n.to_string()).await;
+        listener.until("chat/turnComplete").await;
+    }
+    // Only now it is written down; and once more by somebody else.
+    for (n, answer) in [(7, "ab"), (8, "theirs")] {
+        let mut command = FakeTurn::new(n, "/compact now", answer);
+        command.mark.command = true;
+        archive.change(id(), |conversation| conversation.turns.push(command));
+    }
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    assert_eq!(turns(&listener)[6..], ["/compact now: theirs"]);
     rig.engine.shutdown().await;
 }
 

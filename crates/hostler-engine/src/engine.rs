@@ -280,9 +280,10 @@ impl Engine {
     /// Ends a session: its turn, its agent and everything the agent started, and removes it.
     ///
     /// # Errors
-    /// If there is no such session, or the store cannot forget it.
+    /// If there is no such session, somebody else is in the middle of a turn of it, or the store cannot forget it.
     pub async fn dispose_session(&self, session: &str) -> Result<(), EngineError> {
         self.host.is_known_soon(session).await;
+        self.host.check_not_led(session).await?;
         if let Some(forgotten) = self.host.forget_found(session).await {
             return forgotten;
         }
@@ -306,9 +307,9 @@ impl Engine {
             sessions.leaving.remove(session);
             match disposed {
                 // Its agent is gone, but it will be there again after a restart: then it is there now as well.
-                Ok(Err(NotForgotten { listed, error })) => {
-                    sessions.dormant.insert(session.into(), listed);
-                    Err(error.into())
+                Ok(Err(NotForgotten { origin, error })) => {
+                    sessions.put_back(origin);
+                    Err(error)
                 }
                 Ok(Ok(_)) => Ok(()),
                 // The session ended by itself in the meantime, with the host.

@@ -339,4 +339,13 @@ impl Sessions {
         self.live.insert(session_uri, handle.clone());
         Some(handle)
     }
+
+    /// A session without an actor is where it was before.
+    pub(crate) fn put_back(&mut self, origin: Origin) {
+        match origin {
+            Origin::Provisional(_) => {}
+            Origin::Stored { uri, listed } => drop(self.dormant.insert(uri, listed)),
+            Origin::Found { uri, found } => drop(self.found.insert(uri, *found)),
+        }
+    }
 }

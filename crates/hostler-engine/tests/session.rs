@@ -531,3 +531,47 @@ async fn the_list_is_paged_newest_first() {
     assert!(rig.engine.list_sessions(None, Some("garbage")).is_err());
     rig.engine.shutdown().await;
 }
+
+/// Does something to the store's own file.
+fn harm(rig: &Rig, sql: &str) {
+    rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap().execute_batch(sql).unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_loaded_says_so_and_is_deleted_for_good() {
+    let mut rig = Rig::start().await;
+    rig.talk().await;
+    rig.engine.shutdown().await;
+    harm(&rig, "UPDATE snapshots SET body = '{'");
+    let rig = rig.restart().await;
+    let listener = common::Listener::new(SESSION);
+    for _ in 0..2 {
+        let refused = rig.engine.subscribe(SESSION, &listener.subscriber, 1).await.unwrap_err();
+        assert!(matches!(refused, EngineError::SessionNotFound(_)), "{refused:?}");
+        assert_eq!(rig.listed(), [SESSION], "it is still there");
+    }
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    assert_eq!(rig.listed(), [""; 0]);
+    assert!(!rig.engine.has_session(SESSION));
+    let rig = rig.restart().await;
+    assert_eq!(rig.listed(), [""; 0], "after a restart, too");
+    rig.create(SESSION);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_could_not_be_read_is_there_again_when_it_can_be() {
+    let mut rig = Rig::start().await;
+    rig.talk().await;
+    let rig = rig.restart().await;
+    harm(&rig, "ALTER TABLE snapshots RENAME TO away");
+    let listener = common::Listener::new(SESSION);
+    let refused = rig.engine.subscribe(SESSION, &listener.subscriber, 1).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Store(_)), "{refused:?}");
+    let refused = rig.engine.dispose_session(SESSION).await.unwrap_err();
+    assert!(matches!(refused, EngineError::Store(_)), "{refused:?}");
+    harm(&rig, "ALTER TABLE away RENAME TO snapshots");
+    assert_eq!(rig.listen(SESSION).await.chat.unwrap().turns.len(), 1);
+    rig.engine.dispose_session(SESSION).await.unwrap();
+    rig.engine.shutdown().await;
+}

@@ -16,6 +16,7 @@ mod dispatch;
 mod elsewhere;
 mod events;
 mod known;
+mod leaving;
 mod local;
 mod mode;
 mod naming;
@@ -53,6 +54,7 @@ use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
 use self::elsewhere::Elsewhere;
+pub(crate) use self::leaving::{Disposed, Forgotten, NotForgotten};
 use self::local::{LocalNews, Run};
 pub use self::output::BackgroundOutput;
 use self::pictures::{Dropped, Dropping};
@@ -65,13 +67,13 @@ use crate::desk::Desk;
 use crate::found::{FoundSession, Piece};
 use crate::gate::{Places, SessionGate};
 use crate::host::Host;
-use crate::hub::{NoticeKind, Subscriber};
+use crate::hub::Subscriber;
 use crate::paging::Extent;
 use crate::record::Record;
 use crate::session::{Dispatch, Session};
 use crate::transcript::{Failure, Transcript};
 use crate::turn::{End, Input as TurnInput, TurnMachine, TurnPhase};
-use crate::{EngineError, config, restore, uri};
+use crate::{EngineError, config, restore};
 
 /// How many requests may wait for one session.
 const MAILBOX: usize = 256;
@@ -154,23 +156,8 @@ pub(crate) struct Subscribe {
     pub(crate) reply: oneshot::Sender<Result<(), EngineError>>,
 }
 
-/// How a dispose went: the session is gone, or the store could not forget it and it is only at rest.
-pub(crate) type Disposed = Result<Forgotten, NotForgotten>;
-
-/// A session that is gone.
-#[derive(Default)]
-pub(crate) struct Forgotten {
-    /// Whether the agent has led its conversation, and is to forget it, too.
-    pub(crate) led: bool,
-}
-
-/// A session that the store could not forget.
-pub(crate) struct NotForgotten {
-    pub(crate) listed: bool,
-    pub(crate) error: StoreError,
-}
-
 /// Where a session comes from.
+#[derive(Clone)]
 pub(crate) enum Origin {
     /// Just created.
     Provisional(Box<Session>),
@@ -178,6 +165,15 @@ pub(crate) enum Origin {
     Stored { uri: Arc<str>, listed: bool },
     /// Known to its agent alone.
     Found { uri: Arc<str>, found: Box<FoundSession> },
+}
+
+impl Origin {
+    fn uri(&self) -> &Arc<str> {
+        match self {
+            Self::Provisional(session) => &session.uri,
+            Self::Stored { uri, .. } | Self::Found { uri, .. } => uri,
+        }
+    }
 }
 
 /// The way to a session's actor.
@@ -210,11 +206,11 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         Origin::Provisional(session) => (*session, false, None),
         Origin::Stored { uri, listed } => match load(&host, &uri, listed).await {
             Ok(session) => (session, true, None),
-            Err(error) => return refuse_all(inputs, &uri, &error).await,
+            Err(error) => return leaving::give_back(&host, inputs, Origin::Stored { uri, listed }, &error).await,
         },
         Origin::Found { uri, found } => match taking::take_in(&host, &uri, &found).await {
             Ok((session, chronicle)) => (session, true, Some(chronicle)),
-            Err(error) => return taking::give_back(&host, inputs, uri, *found, &error).await,
+            Err(error) => return leaving::give_back(&host, inputs, Origin::Found { uri, found }, &error).await,
         },
     };
     let provider = host.drivers.get(&session.session.provider);
@@ -309,35 +305,6 @@ async fn load(host: &Host, uri: &Arc<str>, listed: bool) -> Result<Session, Engi
     let mut session = session.ok_or_else(|| EngineError::SessionNotFound(uri.to_string()))?;
     session.trim(host.turns_in_memory);
     Ok(session)
-}
-
-/// A session that cannot be loaded answers everything with the reason.
-async fn refuse_all(mut inputs: mpsc::Receiver<Input>, uri: &str, error: &EngineError) {
-    tracing::error!(session = uri, %error, "a stored session could not be loaded");
-    while let Some(input) = inputs.recv().await {
-        if refuse(input, error).is_break() {
-            return;
-        }
-    }
-}
-
-fn refuse(input: Input, error: &EngineError) -> Flow {
-    match input {
-        Input::Subscribe(subscribe) => drop(subscribe.reply.send(Err(error.clone()))),
-        Input::Exists(_, reply) => drop(reply.send(false)),
-        Input::View(_, reply) => drop(reply.send(None)),
-        Input::Known(_, reply) => drop(reply.send(None)),
-        Input::Dispose(reply) => {
-            let _ = reply.send(Ok(Forgotten::default()));
-            return Flow::Break(());
-        }
-        Input::Shutdown(reply) => {
-            let _ = reply.send(());
-            return Flow::Break(());
-        }
-        _ => {}
-    }
-    Flow::Continue(())
 }
 
 pub(super) struct Actor {
@@ -436,8 +403,9 @@ impl Actor {
             Input::Tagged(tag) => self.tagged(tag).await,
             Input::Branch(branch) => self.branch_is(branch).await,
             Input::Dispose(reply) => {
+                let began = self.agent.is_there();
                 self.stop().await;
-                let _ = reply.send(self.forget().await);
+                let _ = reply.send(self.forget(began).await);
                 return Flow::Break(());
             }
             Input::Shutdown(reply) => {
@@ -477,35 +445,6 @@ impl Actor {
         self.tasks.shutdown().await;
         if let Ok(entry) = self.decisions.try_recv() {
             self.decided(entry).await;
-        }
-    }
-
-    /// Removes the session from the store and the list.
-    async fn forget(&mut self) -> Disposed {
-        let host = Arc::clone(&self.host);
-        let (session, chat) = (Arc::clone(&self.session.uri), Arc::clone(&self.session.chat_uri));
-        let workers: Vec<_> = self.session.workers.iter().map(|worker| Arc::clone(&worker.uri)).collect();
-        let mut batch = self.batch(if self.session.stored { Durability::Durable } else { Durability::Memory });
-        if self.session.stored {
-            batch = batch.catalogue(CatalogueChange::Remove { session: Arc::clone(&session) });
-        }
-        let batch = batch.then(move |_| {
-            workers.iter().for_each(|worker| host.hub.close(worker));
-            host.hub.close(&chat);
-            host.hub.close(&uri::annotations(&session));
-            host.hub.close(&session);
-            host.shelf.places.remove(&session);
-            host.search.gone(&session);
-            if host.catalogue.remove(&session) {
-                host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(session));
-            }
-        });
-        match self.host.store.sequencer().commit(batch).await {
-            Ok(_) => {
-                self.forget_budget();
-                Ok(Forgotten { led: self.session.listed && self.session.token.is_some() })
-            }
-            Err(error) => Err(NotForgotten { listed: self.session.listed, error }),
         }
     }
 

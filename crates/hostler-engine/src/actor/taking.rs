@@ -7,10 +7,9 @@ use ahp_types::StateAction;
 use ahp_types::actions::SessionChatAddedAction;
 use hostler_driver::Chronicle;
 use hostler_store::{Batch, Durability, Entry, StoreError, TurnRow};
-use tokio::sync::mpsc;
 
 use super::turns::STORE_RETRY;
-use super::{Actor, Input, put, refuse};
+use super::{Actor, Input, put};
 use crate::catalogue::difference;
 use crate::found::{self, FoundSession, Piece, Taken, gather};
 use crate::host::Host;
@@ -57,30 +56,6 @@ fn announce(host: &Host, session: Arc<str>, line: ahp_types::state::SessionSumma
     let changes = Box::new(difference(&known, &line));
     if *changes != Default::default() {
         host.hub.notify(uri::ROOT, NoticeKind::SessionSummaryChanged { session, changes });
-    }
-}
-
-/// A conversation that cannot be taken in stays where it is. Everybody who wanted it is told why, and may try again.
-pub(super) async fn give_back(
-    host: &Arc<Host>,
-    mut inputs: mpsc::Receiver<Input>,
-    uri: Arc<str>,
-    found: FoundSession,
-    error: &EngineError,
-) {
-    tracing::warn!(session = &*uri, %error, "a found session could not be opened");
-    {
-        let mut sessions = host.sessions();
-        // One that is being disposed of is gone already.
-        if sessions.live.remove(&uri).is_some() {
-            sessions.found.insert(uri, found);
-        }
-    }
-    inputs.close();
-    while let Some(input) = inputs.recv().await {
-        if refuse(input, error).is_break() {
-            return;
-        }
     }
 }
 

@@ -15,49 +15,67 @@ use crate::uri;
 impl Host {
     /// Deletes a session that was only found, without taking it in. `None` if it is no such session.
     pub(crate) async fn forget_found(self: &Arc<Self>, session: &str) -> Option<Result<(), EngineError>> {
-        let known = self.sessions().found.get(session).map(|found| (found.provider.clone(), found.conversation.id))?;
-        if self.is_led(&known.0, known.1).await {
-            let why =
-                "somebody is in the middle of a turn of this conversation elsewhere; it can be deleted after that";
-            return Some(Err(EngineError::Invalid(why.to_owned())));
-        }
         let (uri, found) = {
             let mut sessions = self.sessions();
             let (uri, found) = sessions.found.remove_entry(session)?;
             sessions.leaving.insert(Arc::clone(&uri));
             (uri, found)
         };
-        let FoundSession { provider, conversation } = &found;
-        let (host, gone) = (Arc::clone(self), Arc::clone(&uri));
+        let forgotten = self.forget_conversation(&uri, &found).await;
+        let mut sessions = self.sessions();
+        sessions.leaving.remove(&uri);
+        if forgotten.is_err() {
+            sessions.found.insert(uri, found);
+        }
+        Some(forgotten)
+    }
+
+    /// Deletes a conversation that is no session of the store.
+    pub(crate) async fn forget_conversation(
+        self: &Arc<Self>,
+        uri: &Arc<str>,
+        found: &FoundSession,
+    ) -> Result<(), EngineError> {
+        let FoundSession { provider, conversation } = found;
+        let (host, gone) = (Arc::clone(self), Arc::clone(uri));
         let batch =
             Batch::new(None, Durability::Durable).conversation(conversation.id.to_string(), None).then(move |_| {
                 if host.catalogue.remove(&gone) {
                     host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(gone));
                 }
             });
-        let committed = self.store.sequencer().commit(batch).await;
-        if committed.is_ok() {
-            self.sessions().conversations.insert(conversation.id, None);
-            self.search.gone(&uri);
-            self.delete_record(provider, conversation.id).await;
-        }
-        let mut sessions = self.sessions();
-        sessions.leaving.remove(&uri);
-        Some(match committed {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                sessions.found.insert(uri, found);
-                Err(error.into())
-            }
-        })
+        self.store.sequencer().commit(batch).await?;
+        self.sessions().conversations.insert(conversation.id, None);
+        self.search.gone(uri);
+        self.delete_record(provider, conversation.id).await;
+        Ok(())
     }
 
-    /// Whether a process says that it is busy with a conversation. Its words would go to a file that is not there any more.
-    async fn is_led(&self, provider: &str, conversation: Uuid) -> bool {
-        match self.archive(provider) {
-            Some(archive) => archive.lead(conversation).await == Some(Lead::Busy),
-            None => false,
+    /// Refuses to delete a session while a process says that it is in the middle of a turn of it: its words would go to a file
+    /// that is not there any more.
+    pub(crate) async fn check_not_led(&self, session: &str) -> Result<(), EngineError> {
+        let (provider, conversations) = {
+            let sessions = self.sessions();
+            match sessions.found.get(session) {
+                Some(found) => (found.provider.clone(), vec![found.conversation.id]),
+                None => (self.provider_of(session).to_owned(), sessions.conversations_of(session)),
+            }
+        };
+        let Some(archive) = self.archive(&provider) else { return Ok(()) };
+        for conversation in conversations {
+            if archive.lead(conversation).await == Some(Lead::Busy) {
+                let why =
+                    "somebody is in the middle of a turn of this conversation elsewhere; it can be deleted after that";
+                return Err(EngineError::Invalid(why.to_owned()));
+            }
         }
+        Ok(())
+    }
+
+    /// Whose agent leads a session of the store.
+    fn provider_of<'a>(&'a self, session: &'a str) -> &'a str {
+        let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
+        if self.drivers.contains_key(scheme) { scheme } else { &self.default_provider }
     }
 
     /// A stored session is gone: its conversations are not found again. If the agent has led them, their records go, too.
@@ -67,8 +85,7 @@ impl Host {
             let of_it = sessions.conversations.iter_mut().filter(|(_, owner)| owner.as_deref() == Some(session));
             of_it.map(|(id, owner)| (*id, owner.take()).0).collect()
         };
-        let provider = session.split_once(':').map_or("", |(scheme, _)| scheme);
-        let provider = if self.drivers.contains_key(provider) { provider } else { &self.default_provider };
+        let provider = self.provider_of(session);
         for id in forgotten.into_iter().filter(|_| led) {
             self.delete_record(provider, id).await;
         }

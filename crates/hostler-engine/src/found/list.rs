@@ -60,6 +60,12 @@ impl Sessions {
         self.conversations.contains_key(&id) || self.found.values().any(|found| found.conversation.id == id)
     }
 
+    /// The conversations of a session of the store.
+    pub(super) fn conversations_of(&self, session: &str) -> Vec<Uuid> {
+        let of_it = self.conversations.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
+        of_it.map(|(id, _)| *id).collect()
+    }
+
     /// Whether a session is more than found.
     fn is_ours(&self, uri: &str) -> bool {
         self.live.contains_key(uri) || self.dormant.contains_key(uri) || self.leaving.contains(uri)

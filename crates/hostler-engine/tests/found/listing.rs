@@ -207,15 +207,57 @@ async fn a_session_whose_name_spells_a_found_one_otherwise_deletes_nothing() {
 
 #[tokio::test]
 async fn a_conversation_in_the_middle_of_somebody_elses_turn_is_not_deleted() {
+    for opened in [false, true] {
+        let (rig, archive) = found(1, 2).await;
+        rig.engine.look_at_archives().await;
+        if opened {
+            rig.listen(FOUND).await;
+        }
+        archive.change(id(), |known| known.lead = Some(Lead::Busy));
+        let refused = rig.engine.dispose_session(FOUND).await.unwrap_err();
+        assert!(refused.to_string().contains("in the middle of a turn"), "{refused}");
+        assert!(archive.found(id()).is_some());
+        archive.change(id(), |known| known.lead = Some(Lead::Idle));
+        rig.engine.dispose_session(FOUND).await.unwrap();
+        assert_eq!(archive.found(id()), None);
+        rig.engine.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_whose_agent_has_only_begun_its_record_is_deleted_with_it() {
+    let archive = empty();
+    let mut rig = host(&archive).await;
+    let (mut listener, agent) = rig.ask().await;
+    listener.until("session/ready").await;
+    let ours = Uuid::try_parse(SESSION.strip_prefix("claude:/").unwrap()).unwrap();
+    archive.put(ours, &std::env::temp_dir(), 1);
+    let (_, deleted) = tokio::join!(agent.closed(), rig.engine.dispose_session(SESSION));
+    deleted.unwrap();
+    assert_eq!(archive.found(ours), None);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_while_it_cannot_be_taken_in_is_gone() {
     let (rig, archive) = found(1, 2).await;
     rig.engine.look_at_archives().await;
-    archive.change(id(), |known| known.lead = Some(Lead::Busy));
-    let refused = rig.engine.dispose_session(FOUND).await.unwrap_err();
-    assert!(refused.to_string().contains("in the middle of a turn"), "{refused}");
-    assert!(archive.found(id()).is_some());
-    archive.change(id(), |known| known.lead = Some(Lead::Idle));
-    rig.engine.dispose_session(FOUND).await.unwrap();
-    assert_eq!(archive.found(id()), None);
+    let mut root = root(&rig).await;
+    archive.allow(0);
+    let listener = Listener::new(FOUND);
+    let (mut opening, mut deleting) =
+        (Box::pin(rig.engine.subscribe(FOUND, &listener.subscriber, 2)), Box::pin(rig.engine.dispose_session(FOUND)));
+    assert!(futures::poll!(opening.as_mut()).is_pending());
+    assert!(futures::poll!(deleting.as_mut()).is_pending());
+    archive.change(id(), |known| known.broken = Some(ArchiveError::Failed("the disk is torn".to_owned())));
+    archive.allow(usize::MAX);
+    let refused = opening.await.unwrap_err();
+    assert!(refused.to_string().contains("the disk is torn"), "{refused}");
+    deleting.await.unwrap();
+    root.until("removed").await;
+    assert_eq!(titles(&rig).await, [""; 0]);
+    let rig = rig.restart().await;
+    assert_eq!(titles(&rig).await, [""; 0], "after a restart, too");
     rig.engine.shutdown().await;
 }
 

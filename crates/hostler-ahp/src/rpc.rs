@@ -122,6 +122,7 @@ impl From<EngineError> for RpcError {
             EngineError::Store(_)
             | EngineError::Rules(_)
             | EngineError::Record(_)
+            | EngineError::NotTold(_)
             | EngineError::Search(_)
             | EngineError::Stopping => json_rpc_error_codes::INTERNAL_ERROR,
         };

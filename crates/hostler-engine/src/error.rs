@@ -39,6 +39,9 @@ pub enum EngineError {
     /// The agent's own record of a conversation is in trouble.
     #[error(transparent)]
     Record(#[from] ArchiveError),
+    /// Older turns are still to be taken in from the agent's record, which is in trouble.
+    #[error("{0}; older turns are missing until it can be read, and asking again is fine")]
+    NotTold(ArchiveError),
     /// The host's rules are in trouble.
     #[error(transparent)]
     Rules(#[from] RuleBookError),

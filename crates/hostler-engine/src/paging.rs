@@ -144,10 +144,11 @@ impl Host {
         Ok(Shown { state: Arc::new(state), first, older })
     }
 
-    /// Waits until the turn at a place of a chat is stored, where it is still to be taken in.
+    /// Waits until the turn at a place of a chat is stored, where it is still to be taken in. An error where that is not to be
+    /// expected soon.
     pub(crate) async fn is_told(&self, chat: &str, place: usize) -> Result<(), EngineError> {
         tokio::select! {
-            () = self.untold.told(chat, place) => Ok(()),
+            told = self.untold.told(chat, place) => told,
             () = self.stop.cancelled() => Err(EngineError::Stopping),
         }
     }

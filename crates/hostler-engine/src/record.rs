@@ -83,6 +83,12 @@ pub(crate) struct SessionSnapshot {
     /// How many of the chat's first turns are still to be taken in.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) untold: usize,
+    /// The turn of the agent's record that the first one is which was taken in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) told_from: Option<Uuid>,
+    /// How often the record was not there when they were to be taken in.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) missed: usize,
     /// The last turn of the agent's record that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) heard: Option<Uuid>,

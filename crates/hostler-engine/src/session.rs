@@ -89,6 +89,10 @@ pub(crate) struct Session {
     pub(crate) kept: Kept,
     /// How many of the chat's first turns are still to be taken in from the agent's record.
     pub(crate) untold: usize,
+    /// The turn of the record that the first one is which was taken in: those before it are still to come.
+    pub(crate) told_from: Option<Uuid>,
+    /// How often the record was not there when they were to be taken in.
+    pub(crate) missed: usize,
     /// The last turn of the agent's record that was looked at, whoever led it; nil before the first one, and absent where
     /// an earlier version led the conversation, which left no trace of itself in the record.
     pub(crate) heard: Option<Uuid>,
@@ -166,6 +170,8 @@ impl Session {
             consumed: VecDeque::new(),
             kept: Kept::default(),
             untold: 0,
+            told_from: None,
+            missed: 0,
             heard: Some(Uuid::nil()),
             notes: Notes::default(),
             sent: VecDeque::new(),
@@ -307,6 +313,8 @@ impl Session {
             annotations: (!self.annotations.annotations.is_empty()).then(|| (*self.annotations).clone()),
             commands: self.commands.clone(),
             untold: self.untold,
+            told_from: self.told_from,
+            missed: self.missed,
             heard: self.heard,
             others: self.others,
             notes: self.notes.clone(),

@@ -13,7 +13,10 @@ mod listing;
 mod naming;
 #[path = "found/taking.rs"]
 mod taking;
+#[path = "found/trouble.rs"]
+mod trouble;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ahp_types::state::{ResponsePart, Turn};
@@ -30,11 +33,16 @@ fn id() -> Uuid {
 
 /// A host that keeps so many turns in memory, and a conversation of so many turns that it has found.
 async fn found(turns_in_memory: usize, turns: u32) -> (Rig, Arc<FakeArchive>) {
-    let directory = std::env::temp_dir();
-    let archive = FakeArchive::new(&directory);
-    archive.put(id(), &directory, turns);
+    found_by(turns_in_memory, turns, Options::default()).await
+}
+
+/// The same with a host that is otherwise like this.
+async fn found_by(turns_in_memory: usize, turns: u32, options: Options) -> (Rig, Arc<FakeArchive>) {
+    // Nothing changes in there that nobody has changed.
+    let archive = FakeArchive::new(Path::new("/no/such/directory"));
+    archive.put(id(), &std::env::temp_dir(), turns);
     let archive_of_host = Some(Arc::clone(&archive));
-    let options = Options { turns_in_memory, archive: archive_of_host, ..Options::default() };
+    let options = Options { turns_in_memory, archive: archive_of_host, ..options };
     (Rig::start_with(options).await, archive)
 }
 

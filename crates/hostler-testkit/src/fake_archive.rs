@@ -1,6 +1,6 @@
 //! Conversations that were never led: a test says what is in them, and what is wrong with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +44,8 @@ pub struct FakeConversation {
     pub strays: Vec<(FakeTurn, usize)>,
     /// Why it cannot be read, if it cannot.
     pub broken: Option<ArchiveError>,
+    /// Turns that cannot be told, by their ids.
+    pub torn: BTreeSet<Uuid>,
     /// What is wrong with it, though it can be read.
     pub damage: Vec<String>,
     /// What somebody who leads it says.
@@ -131,10 +133,9 @@ impl FakeArchive {
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         };
         let turns = (1..=turns).map(|n| FakeTurn::new(n, &format!("message {n}"), &format!("answer {n}"))).collect();
-        self.conversations().insert(
-            id,
-            FakeConversation { found, turns, strays: Vec::new(), broken: None, damage: Vec::new(), lead: None },
-        );
+        let (strays, broken, torn, damage) = (Vec::new(), None, BTreeSet::new(), Vec::new());
+        let conversation = FakeConversation { found, turns, strays, broken, torn, damage, lead: None };
+        self.conversations().insert(id, conversation);
     }
 
     /// Changes a conversation.
@@ -318,8 +319,12 @@ impl FakeChronicle {
     async fn told(&self, turns: &[FakeTurn]) -> Result<Vec<ToldTurn>, ArchiveError> {
         self.shared.may_tell().await;
         let conversations = self.shared.conversations.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(error) = conversations.get(&self.conversation).and_then(|now| now.broken.clone()) {
+        let now = conversations.get(&self.conversation);
+        if let Some(error) = now.and_then(|now| now.broken.clone()) {
             return Err(error);
+        }
+        if turns.iter().any(|turn| now.is_some_and(|now| now.torn.contains(&turn.mark.id))) {
+            return Err(ArchiveError::Untellable("it is torn".to_owned()));
         }
         let told = |FakeTurn { mark, said, began, ended, events }| ToldTurn { id: mark.id, said, began, ended, events };
         Ok(turns.iter().cloned().map(told).collect())

@@ -32,6 +32,12 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// The same, if the turn looks as if it were over: only the process says that it is not.
 const SOON: Duration = Duration::from_secs(2);
 
+/// The longest time between two looks at a record that cannot be read.
+const LONGEST: Duration = Duration::from_secs(10 * 60);
+
+/// How often it is looked at in vain before it is left alone until it changes, or somebody opens the session.
+const TRIES: u32 = 10;
+
 /// How often the record is looked at while a turn of ours runs, which changes it all the time.
 const PACE: Duration = Duration::from_secs(10);
 
@@ -63,6 +69,8 @@ pub(super) struct Elsewhere {
     led: bool,
     /// It is looked at again soon.
     timed: bool,
+    /// How often it could not be read since it was.
+    failures: u32,
     /// The running turn says already that somebody else has continued.
     noted: bool,
     /// The agent remembers a conversation that has gone on without it.
@@ -194,6 +202,7 @@ impl Actor {
 
     /// Hears what others did. `false` if there is more of it: then the same, or another look, goes on from there.
     pub(super) async fn hear(&mut self, chronicle: Arc<dyn Chronicle>) -> bool {
+        self.elsewhere.failures = 0;
         let (marks, strays) = (chronicle.turns(), chronicle.strays());
         let Some(heard) = self.session.heard else {
             // An earlier version led it up to here, under ids that say nothing.
@@ -470,7 +479,21 @@ impl Actor {
         tracing::debug!(session = &*self.session.uri, %error, "the agent's record was not read");
         match error {
             ArchiveError::Missing => self.set_led(None).await,
-            _ => self.look_after(AGAIN),
+            _ => {
+                self.elsewhere.failures = self.elsewhere.failures.saturating_add(1);
+                if self.elsewhere.failures < TRIES {
+                    let pause = AGAIN.saturating_mul(2u32.saturating_pow(self.elsewhere.failures - 1));
+                    self.look_after(LONGEST.min(pause));
+                }
+            }
+        }
+    }
+
+    /// Somebody opens the session: a record that was left alone is tried again.
+    pub(super) fn reopened(&mut self) {
+        if self.elsewhere.failures >= TRIES && !self.elsewhere.looking {
+            self.elsewhere.failures = 0;
+            self.look_at_record();
         }
     }
 }

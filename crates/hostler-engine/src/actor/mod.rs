@@ -60,6 +60,7 @@ pub use self::output::BackgroundOutput;
 use self::pictures::{Dropped, Dropping};
 use self::rest::{Rest, RestOver};
 use self::stopping::StopQuestion;
+use self::taking::Taking;
 use self::workers::Workers;
 use crate::attach::View;
 use crate::complete::Known;
@@ -133,8 +134,10 @@ pub(crate) enum Input {
     LookAgain,
     /// It was read, or could not be.
     RecordRead(Result<Arc<dyn Chronicle>, ArchiveError>),
-    /// Older turns of the agent's record are told.
-    Told(Box<Piece>),
+    /// Older turns of the agent's record are told, or cannot be at the moment.
+    Told(Result<Box<Piece>, ArchiveError>),
+    /// It is time to try older turns again.
+    TellAgain,
     /// The agent's record of the conversation looks like this now.
     Record(Box<FoundConversation>),
     /// A person has put a tag on the session, or taken it off.
@@ -241,6 +244,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         readings: 0,
         unsent: false,
         elsewhere: Elsewhere::default(),
+        taking: Taking::default(),
         named_beside: false,
         tagged_beside: false,
         unwritten: Vec::new(),
@@ -269,7 +273,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     }
     actor.begin_budget().await;
     actor.look_at_branch();
-    actor.tell_older(chronicle).await;
+    actor.tell_older(chronicle);
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
@@ -338,6 +342,8 @@ pub(super) struct Actor {
     changing: VecDeque<(Box<Dispatch>, Mode)>,
     /// What others do in the conversation.
     elsewhere: Elsewhere,
+    /// How older turns of the record come in.
+    taking: Taking,
     /// The session was given a name while an agent was there that may know an older one.
     named_beside: bool,
     /// The same of a tag.
@@ -366,12 +372,17 @@ impl Actor {
     async fn handle(&mut self, input: Input) -> Flow {
         match input {
             Input::Dispatch(dispatch) => self.dispatch(*dispatch).await,
-            Input::Subscribe(subscribe) => self.subscribe(subscribe).await,
+            Input::Subscribe(subscribe) => {
+                self.want_older();
+                self.reopened();
+                self.subscribe(subscribe).await;
+            }
             Input::Exists(channel, reply) => {
                 let chat = self.session.chat_on(&channel).is_some();
                 let _ = reply.send(chat || channel == *self.session.uri || self.session.is_annotations(&channel));
             }
             Input::View(channel, reply) => {
+                self.want_older();
                 let _ = reply.send(self.view(&channel));
             }
             Input::Project => self.publish_summary().await,
@@ -398,7 +409,8 @@ impl Actor {
             Input::Local(news) => self.local_news(news).await,
             Input::LookAgain => self.look_again(),
             Input::RecordRead(read) => self.record_read(read).await,
-            Input::Told(piece) => self.told_older(*piece).await,
+            Input::Told(told) => self.told_older(told).await,
+            Input::TellAgain => self.tell_again(),
             Input::Record(record) => self.record_is(*record).await,
             Input::Tagged(tag) => self.tagged(tag).await,
             Input::Branch(branch) => self.branch_is(branch).await,

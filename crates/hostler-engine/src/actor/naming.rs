@@ -104,6 +104,9 @@ impl Actor {
 
     /// The record looks like this now.
     pub(super) async fn record_is(&mut self, record: FoundConversation) {
+        if record.id == self.session.conversation {
+            self.older_may_come();
+        }
         if record.id != self.conversation() {
             return;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ahp_types::StateAction;
 use ahp_types::actions::SessionChatAddedAction;
-use hostler_driver::Chronicle;
+use hostler_driver::{ArchiveError, Chronicle};
 use hostler_store::{Batch, Durability, Entry, StoreError, TurnRow};
 
 use super::turns::STORE_RETRY;
@@ -19,7 +19,22 @@ use crate::session::{Session, without_turns};
 use crate::{EngineError, uri, worker};
 
 /// The longest time between two looks at a record that cannot be read.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10 * 60);
+
+/// How often a record is tried in vain before it is left alone until it changes or somebody wants to see it. One that is not
+/// there so often, in this life of the host or in several, is gone.
+const TRIES: usize = 10;
+
+/// How older turns come in.
+#[derive(Debug, Default)]
+pub(super) struct Taking {
+    /// A piece is under way.
+    telling: bool,
+    /// The next try has its time.
+    pausing: bool,
+    /// How often it was tried in vain since it went well, not counting what people have asked for in between.
+    tries: usize,
+}
 
 /// Makes a stored session of a found one.
 pub(super) async fn take_in(
@@ -61,16 +76,15 @@ fn announce(host: &Host, session: Arc<str>, line: ahp_types::state::SessionSumma
 
 impl Actor {
     /// Takes older turns in, as long as there are any. Whoever wants one of them waits for it.
-    pub(super) async fn tell_older(&mut self, chronicle: Option<Arc<dyn Chronicle>>) {
+    pub(super) fn tell_older(&mut self, chronicle: Option<Arc<dyn Chronicle>>) {
         self.host.untold.set(&self.session.chat_uri, self.session.untold);
-        if self.session.untold == 0 {
+        if self.session.untold == 0 || std::mem::replace(&mut self.taking.telling, true) {
             return;
         }
-        let driver = self.host.drivers.get(&self.session.session.provider);
-        let archive = driver.and_then(|driver| driver.archive());
-        let next = self.first_told().await;
+        let archive = self.host.archive(&self.session.session.provider);
         let empty = Session {
             untold: self.session.untold,
+            told_from: self.session.told_from,
             conversation: self.session.conversation,
             chat_uri: Arc::clone(&self.session.chat_uri),
             ..Session::provisional(
@@ -81,44 +95,87 @@ impl Actor {
                 self.session.created_at.clone(),
             )
         };
-        let clock = Arc::clone(&self.host.clock);
-        self.tasks.spawn(async move {
-            let (mut chronicle, mut pause) = (chronicle, STORE_RETRY);
-            loop {
-                let told = gather(archive.clone(), chronicle.take(), empty.clone(), next.clone()).await;
-                if let Some(piece) = told {
-                    return Input::Told(Box::new(piece));
-                }
-                // A disk that is away comes back, and what it has is not lost.
-                clock.sleep(pause).await;
-                pause = LONGEST_PAUSE.min(pause * 2);
-            }
-        });
+        let gone = self.session.missed >= TRIES;
+        self.tasks.spawn(async move { Input::Told(gather(archive, chronicle, empty, gone).await.map(Box::new)) });
     }
 
-    /// The id of the first turn that was taken in.
-    async fn first_told(&self) -> Option<String> {
-        let untold = self.session.untold;
-        if let Some(held) = untold.checked_sub(self.session.kept.past.turns) {
-            return self.session.chat.turns.get(held).map(|turn| turn.id.clone());
+    /// Somebody wants to see the chat: what is missing is tried at once.
+    pub(super) fn want_older(&mut self) {
+        if self.session.untold > 0 && !self.taking.telling {
+            self.tell_older(None);
         }
-        self.host.store.turn_at(&self.session.chat_uri, untold).await.ok().flatten()
     }
 
-    /// Older turns are told: they get their rows, and their sub-agents their chats.
-    pub(super) async fn told_older(&mut self, piece: Piece) {
+    /// The record has changed: it may be read again.
+    pub(super) fn older_may_come(&mut self) {
+        self.taking.tries = 0;
+        self.want_older();
+    }
+
+    /// A pause is over.
+    pub(super) fn tell_again(&mut self) {
+        self.taking.pausing = false;
+        self.want_older();
+    }
+
+    /// Older turns are told, or cannot be at the moment.
+    pub(super) async fn told_older(&mut self, told: Result<Box<Piece>, ArchiveError>) {
+        self.taking.telling = false;
+        match told {
+            Ok(piece) => self.take_piece(piece).await,
+            Err(error) => self.not_told(error).await,
+        }
+    }
+
+    /// A disk that is away comes back, and what it has is not lost.
+    async fn not_told(&mut self, error: ArchiveError) {
+        tracing::warn!(session = &*self.session.uri, %error, "older turns of a record cannot be told yet");
+        let missing = error == ArchiveError::Missing;
+        self.host.untold.fail(&self.session.chat_uri, EngineError::NotTold(error));
+        if self.taking.pausing {
+            return;
+        }
+        self.taking.tries += 1;
+        if missing {
+            self.session.missed += 1;
+            // In the middle of a turn its end does so.
+            if self.session.chat.active_turn.is_none() {
+                self.save_snapshot().await;
+            }
+            if self.session.missed >= TRIES {
+                return self.tell_older(None);
+            }
+        }
+        if missing || self.taking.tries < TRIES {
+            self.taking.pausing = true;
+            let pause = self.host.clock.sleep(pause(self.taking.tries));
+            self.tasks.spawn(async move {
+                pause.await;
+                Input::TellAgain
+            });
+        }
+    }
+
+    /// Older turns get their rows, and their sub-agents their chats.
+    async fn take_piece(&mut self, piece: Box<Piece>) {
         match self.store_piece(&piece).await {
             Ok(session) => {
                 self.session = session;
                 self.session.rows_are_safe();
-                self.tell_older(piece.chronicle).await;
+                self.taking.tries = 0;
+                self.host.search.changed(&self.session.uri);
+                self.tell_older(piece.chronicle);
             }
             Err(error) => {
                 tracing::error!(session = &*self.session.uri, %error, "older turns could not be stored yet");
-                let pause = self.host.clock.sleep(STORE_RETRY);
+                self.host.untold.fail(&self.session.chat_uri, error.into());
+                // It is under way as long as it is here.
+                self.taking.telling = true;
+                self.taking.tries += 1;
+                let pause = self.host.clock.sleep(pause(self.taking.tries));
                 self.tasks.spawn(async move {
                     pause.await;
-                    Input::Told(Box::new(piece))
+                    Input::Told(Ok(piece))
                 });
             }
         }
@@ -153,12 +210,32 @@ impl Actor {
             let completed = !chat.turns.is_empty();
             worker.kept = Kept::taken_in(Past { turns: chat.turns.len(), completed, ..Past::default() });
         }
-        session.untold = piece.first;
+        (session.untold, session.told_from) = (piece.first, piece.told_from);
+        if piece.chronicle.is_some() {
+            session.missed = 0;
+        }
         let mut snapshot = session.snapshot_row()?;
         snapshot.turns.extend(rows);
         session.turns_are_stored();
         let batch = self.batch(Durability::Durable).entries(entries).blobs(piece.blobs.clone()).snapshot(snapshot);
         self.host.store.sequencer().commit(batch).await?;
         Ok(session)
+    }
+}
+
+/// How long to wait after so many failures: longer and longer.
+fn pause(tries: usize) -> Duration {
+    let doublings = u32::try_from(tries.saturating_sub(1)).unwrap_or(u32::MAX);
+    LONGEST_PAUSE.min(STORE_RETRY.saturating_mul(2u32.saturating_pow(doublings)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_the_longest_one() {
+        let pauses = [0, 1, 2, 3, 10, 11, 12, 1000].map(|tries| pause(tries).as_millis());
+        assert_eq!(pauses, [500, 500, 1_000, 2_000, 256_000, 512_000, 600_000, 600_000]);
     }
 }

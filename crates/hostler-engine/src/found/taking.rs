@@ -1,6 +1,7 @@
 //! Taking a conversation in: the last turns at once, the others in pieces. Off the actor; the actor stores what comes out.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ahp_types::StringOrMarkdown;
@@ -11,7 +12,6 @@ use ahp_types::state::{
 use hostler_driver::{Archive, ArchiveError, Chronicle, Lead, ToldTurn};
 use hostler_store::Blob;
 use jiff::Timestamp;
-use tokio::task::JoinError;
 use url::Url;
 use uuid::Uuid;
 
@@ -45,9 +45,9 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     let chronicle = archive.open(found.conversation.id).await?;
     let mut turns = chronicle.turns();
     let first = turns.len().saturating_sub(host.turns_in_memory.max(1));
-    let mut told = Arc::clone(&chronicle).tell(first..turns.len()).await?;
+    let mut told = tell(&chronicle, first..turns.len()).await?;
     if let Some((last, before)) = turns.split_last()
-        && let Some(turn) = told.last()
+        && let Some(Tale::Told(turn)) = told.last()
         && is_led(&*archive, found.conversation.id, last.over)
             .await
             .unwrap_or_else(|| is_young(turn, host.clock.now_ms()))
@@ -61,13 +61,14 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     session.others = turns.last().map(|mark| Others { turn: mark.id, length: mark.length });
     session.kept = Kept::taken_in(Past { turns: first, completed: first > 0, ..Past::default() });
     session.untold = first;
+    session.told_from = turns.get(first).map(|mark| mark.id);
     // The agent has what was said last: a turn that failed there can be taken up here.
     session.delivered = turns.last().map(|mark| mark.id.to_string());
-    let (session, blobs) = off_the_actor(move || {
+    let applied = tokio::task::spawn_blocking(move || {
         let blobs = apply(&mut session, told);
         (session, blobs)
-    })
-    .await?;
+    });
+    let (session, blobs) = applied.await.map_err(|error| ArchiveError::Failed(error.to_string()))?;
     Ok(Taken { session, blobs, chronicle })
 }
 
@@ -111,22 +112,73 @@ fn begin(host: &Host, uri: &Arc<str>, found: &FoundSession) -> Session {
     session
 }
 
-/// Applies told turns to a session, in their order. Gives the contents that they name.
-fn apply(session: &mut Session, told: Vec<ToldTurn>) -> Vec<Blob> {
-    let mut blobs = Vec::new();
-    for turn in told {
-        let otherwise = session.chat.modified_at.clone();
-        let retold = retell(session, turn, &otherwise);
-        for (channel, action) in &retold.actions {
-            session.apply(channel, action);
+/// A turn of a record.
+enum Tale {
+    /// What happened in it.
+    Told(ToldTurn),
+    /// It cannot be told, and this stands in its place.
+    Lost(Turn),
+}
+
+/// Tells turns by their places in the record. One that cannot be told does not take its neighbours with it.
+async fn tell(chronicle: &Arc<dyn Chronicle>, places: Range<usize>) -> Result<Vec<Tale>, ArchiveError> {
+    match Arc::clone(chronicle).tell(places.clone()).await {
+        Ok(told) => return Ok(told.into_iter().map(Tale::Told).collect()),
+        Err(ArchiveError::Untellable(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let mut tales = Vec::with_capacity(places.len());
+    for place in places {
+        match Arc::clone(chronicle).tell(place..place + 1).await {
+            Ok(told) => tales.extend(told.into_iter().map(Tale::Told)),
+            Err(error @ ArchiveError::Untellable(_)) => {
+                let id = chronicle.turns().get(place).map_or_else(Uuid::new_v4, |mark| mark.id);
+                tracing::warn!(turn = %id, "a turn of a record cannot be told");
+                tales.push(Tale::Lost(lost(id.to_string(), &error.to_string())));
+            }
+            Err(error) => return Err(error),
         }
-        blobs.extend(retold.blobs);
+    }
+    Ok(tales)
+}
+
+/// Applies turns to a session, in their order. Gives the contents that they name.
+fn apply(session: &mut Session, tales: Vec<Tale>) -> Vec<Blob> {
+    let mut blobs = Vec::new();
+    for tale in tales {
+        match tale {
+            Tale::Told(turn) => {
+                let id = turn.id;
+                let otherwise = session.chat.modified_at.clone();
+                match guarded(id, || retell(session, turn, &otherwise)) {
+                    Ok(retold) => {
+                        for (channel, action) in &retold.actions {
+                            session.apply(channel, action);
+                        }
+                        blobs.extend(retold.blobs);
+                    }
+                    Err(lost) => put_lost(session, lost),
+                }
+            }
+            Tale::Lost(turn) => put_lost(session, turn),
+        }
     }
     let uri = Arc::clone(&session.uri);
     for projection in session.chat_projections() {
         session.apply(&uri, &projection);
     }
     blobs
+}
+
+fn put_lost(session: &mut Session, turn: Turn) {
+    Arc::make_mut(&mut session.chat).turns.push(turn);
+}
+
+/// Work on a turn that would fail again where it failed: then the turn is lost, and no other one with it.
+fn guarded<T>(turn: Uuid, work: impl FnOnce() -> T) -> Result<T, Turn> {
+    // Nothing that the work has changed is seen again.
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|_| lost(turn.to_string(), "the host failed while it read the agent's record of the conversation"))
 }
 
 /// Older turns of a session, ready to be stored.
@@ -137,96 +189,89 @@ pub(crate) struct Piece {
     /// The chats of their sub-agents, each with its line in the session.
     pub(crate) workers: Vec<(ChatSummary, ChatState)>,
     pub(crate) blobs: Vec<Blob>,
-    /// The record, for the next piece.
+    /// The turn of the record that the first of them is, so that the next piece is found before it.
+    pub(crate) told_from: Option<Uuid>,
+    /// The record, for the next piece; nothing if it was given up.
     pub(crate) chronicle: Option<Arc<dyn Chronicle>>,
 }
 
-/// Tells the turns before those that a session has: as many as make a piece. `empty` is the session without any turn, `next`
-/// the id of the first turn that it has.
+/// Tells the turns before those that a session has: as many as make a piece. `empty` is the session without any turn.
 ///
-/// What the record does not tell any more is said in its place, so that every turn keeps its own. `None` if it may be told
-/// later.
+/// What the record does not tell any more is said in its place, so that every turn keeps its own. One that is `gone` has been
+/// looked for often enough; any other trouble is an error, since it may be over later.
 pub(crate) async fn gather(
     archive: Option<Arc<dyn Archive>>,
     chronicle: Option<Arc<dyn Chronicle>>,
     mut empty: Session,
-    next: Option<String>,
-) -> Option<Piece> {
+    gone: bool,
+) -> Result<Piece, ArchiveError> {
     let until = empty.untold;
     let first = until.saturating_sub(PIECE);
-    let told = tell(archive, chronicle, empty.conversation, first..until, next.as_deref()).await;
-    let (told, chronicle, why) = match told {
-        Ok((told, chronicle)) => (told, Some(chronicle), None),
-        Err(error @ ArchiveError::Failed(_)) => {
-            tracing::warn!(session = &*empty.uri, %error, "turns of a record cannot be told yet");
-            return None;
+    let older = match older(archive, chronicle, &empty, first..until).await {
+        Err(error @ ArchiveError::Missing) if gone => {
+            tracing::warn!(session = &*empty.uri, %error, "turns of a record are given up");
+            Older { tales: Vec::new(), told_from: empty.told_from, chronicle: None, why: error.to_string() }
         }
-        Err(error) => {
-            tracing::warn!(session = &*empty.uri, %error, "turns of a record cannot be told any more");
-            (Vec::new(), None, Some(error.to_string()))
-        }
+        older => older?,
     };
+    let Older { tales, told_from, chronicle, why } = older;
     let piece = tokio::task::spawn_blocking(move || {
-        let blobs = apply(&mut empty, told);
+        let blobs = apply(&mut empty, tales);
         let known = std::mem::take(&mut Arc::make_mut(&mut empty.chat).turns);
-        let why = why.as_deref().unwrap_or("the agent's record of the conversation has become shorter");
-        let turns = filled(first..until, known, why);
+        let turns = filled(first..until, known, &why);
         let line = |chat: &ChatState| empty.session.chats.iter().find(|line| line.resource == chat.resource).cloned();
         let workers = empty.workers.iter().filter_map(|worker| Some((line(&worker.chat)?, (*worker.chat).clone())));
-        (turns, workers.collect(), blobs)
+        let workers = workers.collect();
+        Piece { first, turns, workers, blobs, told_from, chronicle }
     });
-    let (turns, workers, blobs) = worked(piece.await, first..until)?;
-    Some(Piece { first, turns, workers, blobs, chronicle })
-}
-
-type Worked = (Vec<Turn>, Vec<(ChatSummary, ChatState)>, Vec<Blob>);
-
-/// What became of the work on a piece. It would fail again where it failed, so its turns are lost; one that the host's end
-/// has kept from being done is not.
-fn worked(result: Result<Worked, JoinError>, places: Range<usize>) -> Option<Worked> {
-    match result {
-        Ok(worked) => Some(worked),
-        Err(error) if error.is_panic() => {
-            let why = "the host failed while it read the agent's record of the conversation";
-            Some((filled(places, Vec::new(), why), Vec::new(), Vec::new()))
-        }
-        Err(_) => None,
-    }
+    piece.await.map_err(|error| ArchiveError::Failed(error.to_string()))
 }
 
 /// The turns for these places: the first of them are lost, if there are too few.
 fn filled(places: Range<usize>, known: Vec<Turn>, why: &str) -> Vec<Turn> {
     let missing = places.len().saturating_sub(known.len());
-    places.take(missing).map(|place| lost(place, why)).chain(known).collect()
+    places.take(missing).map(|place| lost(format!("lost-{place}"), why)).chain(known).collect()
 }
 
-type Told = (Vec<ToldTurn>, Arc<dyn Chronicle>);
+/// What a record tells of the turns at some places of a session.
+struct Older {
+    tales: Vec<Tale>,
+    told_from: Option<Uuid>,
+    chronicle: Option<Arc<dyn Chronicle>>,
+    /// Why the first ones are lost, if they are.
+    why: String,
+}
 
 /// Tells turns by their places in the session, which are those of the record unless somebody has changed its course.
-async fn tell(
+async fn older(
     archive: Option<Arc<dyn Archive>>,
     chronicle: Option<Arc<dyn Chronicle>>,
-    conversation: Uuid,
+    empty: &Session,
     places: Range<usize>,
-    next: Option<&str>,
-) -> Result<Told, ArchiveError> {
+) -> Result<Older, ArchiveError> {
     let chronicle = match chronicle {
         Some(chronicle) => chronicle,
-        None => archive.ok_or(ArchiveError::Missing)?.open(conversation).await?,
+        None => archive.ok_or(ArchiveError::Missing)?.open(empty.conversation).await?,
     };
-    let next = next.and_then(|id| Uuid::try_parse(id).ok());
-    let end = chronicle.turns().iter().position(|mark| Some(mark.id) == next).unwrap_or(0);
-    let count = places.len().min(end);
+    let marks = chronicle.turns();
+    let end = match empty.told_from {
+        Some(next) => marks.iter().position(|mark| mark.id == next).unwrap_or(0),
+        // An earlier version did not note it.
+        None => places.end.min(marks.len()),
+    };
     // The first ones are those that the record may lack.
-    let told = Arc::clone(&chronicle).tell(end - count..end).await?;
-    Ok((told, chronicle))
+    let begin = end - places.len().min(end);
+    let told_from = if begin < end { marks.get(begin).map(|mark| mark.id) } else { empty.told_from };
+    let tales = tell(&chronicle, begin..end).await?;
+    let why = "the agent's record of the conversation has become shorter".to_owned();
+    Ok(Older { tales, told_from, chronicle: Some(chronicle), why })
 }
 
 /// What stands in the place of a turn that the record does not tell any more.
-fn lost(place: usize, why: &str) -> Turn {
+fn lost(id: String, why: &str) -> Turn {
     let says = format!("This turn could not be taken over: {why}.");
     Turn {
-        id: format!("lost-{place}"),
+        id,
         started_at: None,
         duration: None,
         message: message(String::new(), MessageKind::SystemNotification),
@@ -239,21 +284,18 @@ fn lost(place: usize, why: &str) -> Turn {
     }
 }
 
-async fn off_the_actor<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| EngineError::Stopping)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn work_that_fails_leaves_no_hole() {
-        let failed = tokio::task::spawn_blocking(|| -> Worked { std::panic::resume_unwind(Box::new("no")) }).await;
-        let (turns, ..) = worked(failed, 3..5).unwrap();
-        assert_eq!(turns.iter().map(|turn| turn.id.as_str()).collect::<Vec<_>>(), ["lost-3", "lost-4"]);
-        let never = tokio::spawn(std::future::pending::<Worked>());
-        never.abort();
-        assert!(worked(never.await, 3..5).is_none(), "it was only not done");
+    #[test]
+    fn work_that_fails_leaves_no_hole() {
+        let id = Uuid::from_u128(3);
+        assert_eq!(guarded(id, || 7).ok(), Some(7));
+        let lost = guarded(id, || -> u8 { std::panic::resume_unwind(Box::new("no")) }).unwrap_err();
+        assert_eq!((lost.id, lost.state), (id.to_string(), TurnState::Error));
+        let known = vec![super::lost("c".to_owned(), "no")];
+        let turns = filled(3..6, known, "it is gone");
+        assert_eq!(turns.iter().map(|turn| turn.id.as_str()).collect::<Vec<_>>(), ["lost-3", "lost-4", "c"]);
     }
 }

@@ -440,25 +440,6 @@ async fn a_session_of_an_earlier_version_is_not_told_what_it_said_itself() {
 }
 
 #[tokio::test]
-async fn a_record_that_vanishes_leaves_what_was_taken_in() {
-    let (rig, archive) = found(2, 300).await;
-    archive.allow(1);
-    let viewer = viewer(&rig, Extent::Last(2)).await;
-    archive.told().await;
-    archive.change(id(), |conversation| conversation.broken = Some(hostler_driver::ArchiveError::Missing));
-    archive.allow(usize::MAX);
-    let listener = rig.listen(FOUND).await;
-    let all = turns(&listener);
-    assert_eq!(all.len(), 300);
-    assert!(all[297].contains("This turn could not be taken over: the agent's record of the conversation is gone."));
-    assert_eq!(all[298..], expected(299..=300));
-    drop(viewer);
-    let rig = rig.restart().await;
-    assert_eq!(turns(&rig.listen(FOUND).await), all);
-    rig.engine.shutdown().await;
-}
-
-#[tokio::test]
 async fn a_record_that_cannot_be_read_is_tried_again_when_it_is_opened_again() {
     let (rig, archive) = found(2, 3).await;
     let failed = hostler_driver::ArchiveError::Failed("the disk is on fire".to_owned());
@@ -583,23 +564,5 @@ async fn an_agent_that_waits_does_not_keep_a_message_from_following_what_others_
     let (_, agent) = tokio::join!(agent.closed(), we_say(&mut rig, &archive, &mut listener, None, 6));
     assert_eq!(turns(&listener), expected(1..=6));
     drop(agent);
-    rig.engine.shutdown().await;
-}
-
-#[tokio::test]
-async fn older_turns_that_cannot_be_read_for_a_while_are_not_lost() {
-    let (rig, archive) = found(2, 300).await;
-    archive.allow(1);
-    let viewer = viewer(&rig, Extent::Last(2)).await;
-    archive.told().await;
-    let failed = hostler_driver::ArchiveError::Failed("the disk is away".to_owned());
-    archive.change(id(), |conversation| conversation.broken = Some(failed));
-    // It is tried, in vain, and only then it can be read.
-    archive.allow(1);
-    archive.told().await;
-    archive.change(id(), |conversation| conversation.broken = None);
-    archive.allow(usize::MAX);
-    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=300));
-    drop(viewer);
     rig.engine.shutdown().await;
 }

@@ -96,6 +96,30 @@ async fn one_turn_at_a_time_is_the_same_as_all_at_once() {
     }
 }
 
+/// Whoever reads page by page must know how much a page is.
+#[tokio::test]
+async fn a_mark_says_how_much_there_is_to_read() {
+    for build in BUILDS {
+        for (name, book) in books(build).await {
+            let file = std::fs::read_dir(data(build).join("projects").join(&name)).unwrap();
+            let whole: u64 = file
+                .map(|entry| entry.unwrap())
+                .filter(|entry| entry.path().is_file())
+                .map(|entry| entry.metadata().unwrap().len())
+                .sum();
+            let own = data(build).join("projects").join(&name).join("00000000-0000-4000-8000-000000000003/subagents");
+            let agents: u64 = std::fs::read_dir(own)
+                .into_iter()
+                .flatten()
+                .map(|entry| entry.unwrap().metadata().unwrap().len())
+                .sum();
+            let told: u64 = book.turns().iter().map(|mark| mark.bytes).sum();
+            assert!(agents < told && told < whole + agents, "{build} {name}: {agents}, {told}, {whole}");
+            assert!(book.turns().iter().all(|mark| mark.bytes > 0), "{build} {name}");
+        }
+    }
+}
+
 /// Whatever is cut off behind a turn's last record, the turn is over; whatever is cut off within it, it is not.
 #[tokio::test]
 async fn a_turn_is_over_when_its_last_record_is_there() {

@@ -78,6 +78,8 @@ pub struct TurnMark {
     pub over: bool,
     /// How many records there are of what was said and done in it: more, if it went on.
     pub length: usize,
+    /// How many bytes have to be read to tell it, those of its sub-agents among them. What is told is seldom more.
+    pub bytes: u64,
 }
 
 /// A turn of a record that the conversation has left.

@@ -82,6 +82,7 @@ impl FakeTurn {
                 command: false,
                 over: true,
                 length: 1,
+                bytes: (said.len() + answer.len()) as u64,
             },
             said: Said::Person { text: said.to_owned(), attached: 0 },
             began: at(0),

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use hostler_driver::{ArchiveError, Chronicle, DriverEvent, Stray, ToldTurn, TurnMark};
 
 use super::strays::{Strayed, strays};
+use super::sub_agents::SubAgentFiles;
 use super::{Chain, Conversation, Index, Kind, Link, RecordId, Span, file, replay};
 
 /// No transcript of a sub-agent that is longer is read.
@@ -72,8 +73,7 @@ fn last_bytes(file: &File, end: u64) -> io::Result<Vec<u8>> {
 pub(super) struct Book {
     file: File,
     directory: PathBuf,
-    /// Where its sub-agents' transcripts are.
-    sub_agents: PathBuf,
+    sub_agents: SubAgentFiles,
     index: Arc<Index>,
     chain: Chain,
     spans: Vec<Span>,
@@ -98,26 +98,36 @@ impl Book {
         let chain = Chain::of(&index);
         let spans = chain.spans(&index);
         let strayed = strays(&index, &chain, &spans);
-        let mark = |chain: &Chain, span: &Span| TurnMark {
-            id: span.turn,
-            message: span.message,
-            command: span.command,
-            over: span.over,
-            length: chain.done(&index, span),
-        };
-        Ok(Self {
+        let mut book = Self {
             directory: PathBuf::from(found.outline.directory.as_deref().unwrap_or("/")),
-            sub_agents: found.path.with_extension("").join("subagents"),
+            sub_agents: SubAgentFiles::of(&found.path),
             damage: damage(&index, &chain),
-            marks: spans.iter().map(|span| mark(&chain, span)).collect(),
-            strays: strayed.iter().map(|it| Stray { mark: mark(&it.chain, &it.span), fork: it.fork }).collect(),
+            marks: Vec::new(),
+            strays: Vec::new(),
             strayed,
             first: first_told(&index, &chain, &spans),
             file,
             index,
             chain,
             spans,
-        })
+        };
+        book.marks = book.spans.iter().map(|span| book.mark(&book.chain, span)).collect();
+        let stray = |it: &Strayed| Stray { mark: book.mark(&it.chain, &it.span), fork: it.fork };
+        book.strays = book.strayed.iter().map(stray).collect();
+        Ok(book)
+    }
+
+    fn mark(&self, chain: &Chain, span: &Span) -> TurnMark {
+        let agents = chain.places(span).iter().filter_map(|at| self.agents_at(*at));
+        let agents: u64 = agents.map(|agent| self.sub_agents.bytes(agent)).sum();
+        TurnMark {
+            id: span.turn,
+            message: span.message,
+            command: span.command,
+            over: span.over,
+            length: chain.done(&self.index, span),
+            bytes: chain.bytes(&self.index, span) + agents,
+        }
     }
 
     fn read(&self, places: Range<usize>) -> Vec<ToldTurn> {
@@ -125,12 +135,14 @@ impl Book {
     }
 
     fn turn(&self, chain: &Chain, span: &Span) -> ToldTurn {
-        let links = chain.links.get(span.links.clone()).unwrap_or_default();
+        let links = chain.places(span);
         // Each of them once in the whole conversation, however it is paged: its transcript is all that it did.
-        let new = links.iter().flat_map(|at| self.agents_at(*at)).collect();
+        let new = links.iter().filter_map(|at| self.agents_at(*at)).collect();
         let new: RefCell<HashSet<RecordId>> = RefCell::new(new);
-        let sub_agent =
-            |id: &str| new.borrow_mut().remove(&RecordId::of(id)).then(|| sub_agent(&self.sub_agents, id)).flatten();
+        let sub_agent = |id: &str| {
+            let agent = new.borrow_mut().take(&RecordId::of(id))?;
+            self.sub_agents.path(agent).and_then(sub_agent)
+        };
         let mut lost = 0;
         let mut lines = Vec::new();
         for link in links.iter().filter_map(|at| self.index.links.get(*at)) {
@@ -227,12 +239,9 @@ fn missing(records: usize) -> String {
     }
 }
 
-/// The transcript of a sub-agent. Its id stands in a file that anybody may have written.
-fn sub_agent(directory: &Path, id: &str) -> Option<Vec<u8>> {
-    if id.is_empty() || !id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
-        return None;
-    }
-    let (file, _) = file::open(&directory.join(format!("agent-{id}.jsonl"))).ok()?;
+/// The transcript of a sub-agent.
+fn sub_agent(path: &Path) -> Option<Vec<u8>> {
+    let (file, _) = file::open(path).ok()?;
     let mut text = Vec::new();
     file.take(LONGEST_SUB_AGENT + 1).read_to_end(&mut text).ok()?;
     (text.len() as u64 <= LONGEST_SUB_AGENT).then_some(text)
@@ -262,22 +271,4 @@ fn damage(index: &Index, chain: &Chain) -> Vec<String> {
         damage.push("the records run in a circle, so that the beginning is missing".to_owned());
     }
     damage
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sub_agents_name_leads_nowhere_else() {
-        let home = tempfile::tempdir().unwrap();
-        std::fs::create_dir(home.path().join("subagents")).unwrap();
-        std::fs::write(home.path().join("secret.jsonl"), "x").unwrap();
-        std::fs::write(home.path().join("subagents/agent-a1.jsonl"), "y").unwrap();
-        let directory = home.path().join("subagents");
-        assert_eq!(sub_agent(&directory, "a1"), Some(b"y".to_vec()));
-        for id in ["", "../secret", "a1/../../secret", "\0", "a2", "é"] {
-            assert_eq!(sub_agent(&directory, id), None, "{id:?}");
-        }
-    }
 }

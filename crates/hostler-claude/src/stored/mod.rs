@@ -8,7 +8,8 @@
 //!
 //! * [`index`](Index): one pass over a file; remembers where each record stands and what it hangs from, nothing else.
 //! * [`chain`](Chain): which records are the conversation that a person saw, whatever became of the file.
-//! * `book`: one transcript, opened: its turns by their places; `file`: how it is opened without ever waiting.
+//! * `book`: one transcript, opened: its turns by their places; `file`: how it is opened without ever waiting;
+//!   `sub_agents`: the transcripts of its sub-agents.
 //! * [`Transcripts`]: what the engine asks: the driver's archive.
 //! * [`Conversations`]: all of them, by a look at the directory.
 //! * [`Outline`]: what a list says of a conversation, from both ends of its file.
@@ -34,6 +35,7 @@ mod outline;
 mod replay;
 mod spans;
 mod strays;
+mod sub_agents;
 mod words;
 
 pub use archive::Transcripts;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::chain::Chain;
 use super::index::Index;
-use super::link::{Kind, RecordId};
+use super::link::{Kind, Link, RecordId};
 
 /// One turn: a stretch of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,10 +68,24 @@ impl Chain {
         spans
     }
 
+    /// The places of a turn's records in the index.
+    pub(super) fn places(&self, span: &Span) -> &[usize] {
+        self.links.get(span.links.clone()).unwrap_or_default()
+    }
+
     /// How many records there are of what was said and done in a turn.
     pub(super) fn done(&self, index: &Index, span: &Span) -> usize {
-        let links = self.links.get(span.links.clone()).unwrap_or_default().iter();
-        links.filter_map(|place| index.links.get(*place)).filter(|link| link.kind.is_done()).count()
+        self.records(index, span).filter(|link| link.kind.is_done()).count()
+    }
+
+    /// How many bytes the records of a turn are that are told.
+    pub(super) fn bytes(&self, index: &Index, span: &Span) -> u64 {
+        let told = self.records(index, span).filter(|link| link.kind != Kind::Hidden);
+        told.map(|link| link.place.end.saturating_sub(link.place.start)).sum()
+    }
+
+    fn records<'a>(&'a self, index: &'a Index, span: &Span) -> impl Iterator<Item = &'a Link> {
+        self.places(span).iter().filter_map(|place| index.links.get(*place))
     }
 }
 

@@ -30,6 +30,9 @@ pub struct Replayed {
     pub skipped: usize,
 }
 
+/// What an agent that takes up a conversation writes where nothing was answered. Nobody said it.
+const FILLER: &str = "No response requested.";
+
 /// Gives the whole transcript of a sub-agent, by its id; `None` if there is none.
 pub type SubAgents<'a> = dyn Fn(&str) -> Option<Vec<u8>> + 'a;
 
@@ -212,7 +215,11 @@ impl Replay<'_> {
             self.hear(&WireMessage::Assistant(AssistantMessage { failed: true, ..message }));
             return;
         }
-        self.end = End::Answered;
+        if message.is_synthetic() && message.text() == FILLER {
+            return;
+        }
+        let calls = message.blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
+        self.end = if calls { End::Unknown } else { End::Answered };
         for block in &message.blocks {
             if let Block::ToolUse { id, name, input } = block
                 && matches!(&**name, "Agent" | "Task")

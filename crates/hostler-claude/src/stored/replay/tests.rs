@@ -110,6 +110,23 @@ fn interrupted_failed_and_silent_turns_end_as_they_did() {
 }
 
 #[test]
+fn what_was_cut_off_stays_so_when_an_agent_takes_the_conversation_up() {
+    let filler = |parent: &str| {
+        json!({"type": "assistant", "uuid": "x", "parentUuid": parent,
+            "message": {"id": "x", "model": "<synthetic>", "content": [text("No response requested.")]}})
+        .to_string()
+    };
+    let call = json!({"type": "tool_use", "id": "t1", "name": "Bash", "input": {}});
+    let called = [prompt("a", "", "hi"), answer("b", "a", "1", &call)];
+    for lines in [vec![prompt("a", "", "hi"), filler("a")], called.to_vec(), [&called[..], &[filler("b")]].concat()] {
+        let turn = &turns(&lines.join("\n"))[0];
+        let (seen, end) = (seen(turn), turn.events.last());
+        assert!(matches!(end, Some(DriverEvent::TurnEnded(TurnOutcome::Interrupted))), "{seen}");
+        assert!(!seen.contains("No response"), "{seen}");
+    }
+}
+
+#[test]
 fn an_order_to_shorten_is_a_turn_of_its_own() {
     let boundary = json!({"type": "system", "subtype": "compact_boundary", "uuid": "c", "logicalParentUuid": "b",
         "compactMetadata": {"preTokens": 100, "postTokens": 7}});

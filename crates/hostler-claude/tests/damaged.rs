@@ -347,6 +347,34 @@ async fn large_files_and_lines_are_read_in_pieces() {
     assert_eq!(book.damage(), ["line 3 is 209715200 bytes long; at most 67108864 are read"]);
 }
 
+/// Nothing of it is large but the number of its records.
+#[tokio::test]
+async fn two_hundred_megabytes_of_small_records_are_read() {
+    const SIZE: u64 = 200 * 1024 * 1024;
+    let place = Place::new();
+    let mut file = std::io::BufWriter::new(fs::File::create(place.file(BAD)).unwrap());
+    let words = "hay and oats, ".repeat(150);
+    let (mut written, mut count) = (0, 0);
+    while written < SIZE {
+        let before = if count == 0 { String::new() } else { format!("a{}", count - 1) };
+        let (said, answered) = (format!("p{count}"), format!("a{count}"));
+        let turn = prompt(&said, &before, &words) + &answer(&answered, &said, &words);
+        file.write_all(turn.as_bytes()).unwrap();
+        written += turn.len() as u64;
+        count += 1;
+        if count == 1000 {
+            file.write_all(b"noise\n").unwrap();
+        }
+    }
+    file.flush().unwrap();
+    assert!(matches!(place.bad().await, Some(Ok(_))));
+    let book = place.open().await;
+    assert_eq!(book.turns().len(), count);
+    assert_eq!(book.damage(), ["line 2001 is not a record (column 2)"]);
+    let last = Arc::clone(&book).tell(count - 3..count).await.unwrap();
+    assert!(last.iter().all(|turn| shown(turn) == format!("{}: {words}", words.trim_end())), "{last:?}");
+}
+
 #[tokio::test]
 async fn a_damaged_sub_agent_costs_nothing_but_itself() {
     let place = Place::new();

@@ -17,6 +17,7 @@ mod forgetting;
 #[path = "driver/golden.rs"]
 mod golden;
 #[path = "driver/pictures.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
 mod pictures;
 #[path = "driver/policies.rs"]
 mod policies;

@@ -5,6 +5,8 @@
 #[path = "history/between.rs"]
 mod between;
 mod common;
+#[path = "history/contents.rs"]
+mod contents;
 #[path = "history/doctor.rs"]
 mod doctor;
 #[path = "history/golden.rs"]
@@ -13,7 +15,12 @@ mod golden;
 mod listing;
 #[path = "history/live.rs"]
 mod live;
+#[path = "driver/pictures.rs"]
+#[allow(dead_code, reason = "the driver's tests use the rest")]
+mod pictures;
 #[path = "history/second.rs"]
 mod second;
 #[path = "history/taking.rs"]
 mod taking;
+#[path = "history/troubles.rs"]
+mod troubles;

@@ -6,27 +6,10 @@ use serde_json::Value;
 
 use crate::common::upstream::ScriptedServer;
 use crate::common::{Home, finish, text};
+use crate::pictures::paper;
 
 const PICTURE: &[u8] = include_bytes!("../data/picture.gif");
 const WORDS: &str = "the third file\n";
-
-/// A PDF document with one empty page.
-fn paper() -> Vec<u8> {
-    let objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 72 72] >>",
-    ];
-    let mut file = "%PDF-1.4\n".to_owned();
-    let mut table = "xref\n0 4\n0000000000 65535 f \n".to_owned();
-    for (number, object) in (1..).zip(objects) {
-        table.push_str(&format!("{:010} 00000 n \n", file.len()));
-        file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
-    }
-    let place = file.len();
-    file.push_str(&format!("{table}trailer\n<< /Size 4 /Root 1 0 R >>\nstartxref\n{place}\n%%EOF\n"));
-    file.into_bytes()
-}
 
 /// What the user's messages hold beside words of agents: the question, and what was attached to it.
 fn shown(request: &Value) -> Vec<(String, String)> {

@@ -57,6 +57,24 @@ pub(crate) fn png(width: u32, height: u32) -> Block {
     Block::Image { media_type: ImageType::Png, data: file.into() }
 }
 
+/// A PDF document with one empty page.
+pub(crate) fn paper() -> Vec<u8> {
+    let objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 72 72] >>",
+    ];
+    let mut file = "%PDF-1.4\n".to_owned();
+    let mut table = "xref\n0 4\n0000000000 65535 f \n".to_owned();
+    for (number, object) in (1..).zip(objects) {
+        table.push_str(&format!("{:010} 00000 n \n", file.len()));
+        file.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
+    }
+    let place = file.len();
+    file.push_str(&format!("{table}trailer\n<< /Size 4 /Root 1 0 R >>\nstartxref\n{place}\n%%EOF\n"));
+    file.into_bytes()
+}
+
 fn crc(bytes: &[u8]) -> u32 {
     let table: Vec<u32> = (0..256_u32)
         .map(|byte| (0..8).fold(byte, |crc, _| if crc & 1 == 1 { 0xedb8_8320 ^ (crc >> 1) } else { crc >> 1 }))

@@ -1,5 +1,5 @@
 //! What is restored is what was seen, in the middle of turns and between them: questions, plans, words into a running turn, a turn
-//! that is taken up again, and sub-agents in the background.
+//! that is taken up again, commands and sub-agents in the background.
 
 use std::time::{Duration, Instant};
 
@@ -162,5 +162,23 @@ async fn a_sub_agent_in_the_background_is_taken_in_with_what_it_did() {
             _ => &[("worker[0].usage.outputTokens:", "its message may come before its answer was counted to the end")],
         };
         compare(bench, named).await;
+    }
+}
+
+/// The end of the command wakes the agent, which then has a turn of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_in_the_background_is_taken_in_with_the_turn_that_its_end_began() {
+    for build in BUILDS {
+        let mut bench = Bench::with_rules(build, RULES).await;
+        let gate = bench.gate("job");
+        let mut call = gate.call();
+        call["run_in_background"] = true.into();
+        bench.use_tool("Bash", &call).await;
+        bench.end().await;
+        gate.reached().await;
+        gate.open();
+        bench.end().await;
+        bench.peer.ask(&bench.uris.chat, "!say The end.").await;
+        compare(bench, &[]).await;
     }
 }

@@ -18,6 +18,8 @@ mod live;
 #[path = "driver/pictures.rs"]
 #[allow(dead_code, reason = "the driver's tests use the rest")]
 mod pictures;
+#[path = "history/resuming.rs"]
+mod resuming;
 #[path = "history/second.rs"]
 mod second;
 #[path = "history/taking.rs"]

@@ -22,7 +22,7 @@ fn pair(said: &str, answered: &str) -> (String, String) {
 }
 
 /// What the model was asked last, without what the agent adds for itself: marks for the cache, and reminders.
-fn asked(bench: &Bench) -> Vec<(String, Vec<Value>)> {
+pub(crate) fn asked(bench: &Bench) -> Vec<(String, Vec<Value>)> {
     let requests = bench.upstream.requests();
     let messages = requests.last().unwrap().body["messages"].as_array().cloned().unwrap();
     let mut asked: Vec<(String, Vec<Value>)> = Vec::new();

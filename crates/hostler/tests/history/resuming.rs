@@ -1,0 +1,116 @@
+//! What the model is told after a conversation was taken in and goes on is what it would have been told had nobody taken it in.
+
+use serde_json::{Value, json};
+
+use super::second::Second;
+use super::taking::asked;
+use crate::common::BUILDS;
+use crate::common::bench::Bench;
+
+const LAST: &str = "!say last";
+
+/// What the model was asked last, without what is different each time: places, ids, and how long a sub-agent took.
+fn heard(bench: &Bench) -> Value {
+    let root = bench.home.root().to_str().unwrap();
+    let slug = root.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    let mut text = serde_json::to_string(&asked(bench)).unwrap();
+    for free in [root, &slug, bench.uris.session.strip_prefix("claude:/").unwrap()] {
+        text = text.replace(free, "…");
+    }
+    for before in ["agentId: ", "duration_ms: "] {
+        let free = text.split_once(before).map(|(_, after)| after.split(|c: char| !c.is_ascii_alphanumeric()).next());
+        if let Some(free) = free.flatten().map(str::to_owned) {
+            text = text.replace(&free, "…");
+        }
+    }
+    serde_json::from_str(&text).unwrap()
+}
+
+/// One host leads the conversation to its end; in another home, a second host takes it in before the last message.
+async fn goes_on_the_same(lead: impl AsyncFn(&mut Bench)) {
+    for build in BUILDS {
+        let mut whole = Bench::at_ease(build).await;
+        lead(&mut whole).await;
+        whole.peer.ask(&whole.uris.chat, LAST).await;
+        let expected = heard(&whole);
+        whole.stop().await;
+
+        let mut bench = Bench::at_ease(build).await;
+        lead(&mut bench).await;
+        // Its agent is gone then, and has written down everything.
+        bench = bench.restart_host().await;
+        let mut second = Second::start(&bench).await;
+        second.chat(&bench).await;
+        second.peer.ask(&bench.uris.chat, LAST).await;
+        let heard = heard(&bench);
+        assert_eq!(heard, expected, "{build}: {heard:#} instead of {expected:#}");
+        second.host.stop().await;
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_a_compaction() {
+    goes_on_the_same(async |bench| {
+        for words in ["!say one", "!say two", "/compact", "!say three"] {
+            bench.peer.ask(&bench.uris.chat, words).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_a_sub_agent() {
+    goes_on_the_same(async |bench| {
+        let inside = json!({ "command": "echo inside", "description": "says" });
+        let helper = json!({ "description": "a helper", "subagent_type": "general-purpose", "run_in_background": false,
+            "prompt": format!("!tool Bash {inside}\n!say helped") });
+        bench.peer.ask(&bench.uris.chat, &format!("!tool Agent {helper}\n!say it has helped")).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_words_into_a_running_turn() {
+    goes_on_the_same(async |bench| {
+        let gate = bench.gate("look");
+        let script = format!("!say let me look\n!tool Bash {}\n!say blue it is", gate.call());
+        bench.peer.say(&bench.uris.chat, &script).await;
+        gate.reached().await;
+        bench.pend("steering", "s", "in blue, please").await;
+        bench.until("chat/pendingMessageSet").await.unwrap();
+        gate.open();
+        bench.until("chat/turnComplete").await.unwrap();
+        bench.end().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_an_interruption() {
+    goes_on_the_same(async |bench| {
+        let turn = bench.peer.say(&bench.uris.chat, "!say begun\n!hang").await;
+        bench.until("chat/delta").await.unwrap();
+        bench.peer.cancel(&bench.uris.chat, &turn).await;
+        bench.peer.until_end(&bench.uris.chat).await;
+        bench.peer.ask(&bench.uris.chat, "!say in between").await;
+        let gate = bench.gate("work");
+        let turn = bench.use_tool("Bash", &gate.call()).await;
+        gate.reached().await;
+        bench.peer.cancel(&bench.uris.chat, &turn).await;
+        bench.peer.until_end(&bench.uris.chat).await;
+        bench.peer.ask(&bench.uris.chat, "!say after it").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_the_same_after_a_failure() {
+    goes_on_the_same(async |bench| {
+        bench.peer.ask(&bench.uris.chat, "!say one").await;
+        bench.peer.say(&bench.uris.chat, "!error 400 This cannot be.").await;
+        bench.fails().await;
+        bench.peer.ask(&bench.uris.chat, "!say two").await;
+    })
+    .await;
+}

@@ -11,6 +11,8 @@ mod contents;
 mod doctor;
 #[path = "history/golden.rs"]
 mod golden;
+#[path = "history/interactive.rs"]
+mod interactive;
 #[path = "history/listing.rs"]
 mod listing;
 #[path = "history/live.rs"]

@@ -49,6 +49,13 @@ pub(crate) async fn in_the_terminal(bench: &Bench, prompt: &str) -> String {
 /// The command that a person at a terminal continues the bench's conversation with. It may run other commands.
 pub(crate) fn terminal(bench: &Bench, prompt: &str) -> Command {
     let conversation = bench.uris.session.strip_prefix("claude:/").unwrap();
+    let mut command = agent(bench);
+    command.args(["--print", "--allowedTools=Bash", "--resume", conversation, "--", prompt]).stdin(Stdio::null());
+    command
+}
+
+/// The agent as a person starts it, beside the bench's host.
+pub(crate) fn agent(bench: &Bench) -> Command {
     let executable = executable(bench.build);
     let mut command = match bench.build {
         "js" => {
@@ -59,9 +66,7 @@ pub(crate) fn terminal(bench: &Bench, prompt: &str) -> Command {
         _ => Command::new(&executable),
     };
     command
-        .args(["--print", "--allowedTools=Bash", "--resume", conversation, "--", prompt])
         .current_dir(bench.home.work())
-        .stdin(Stdio::null())
         .kill_on_drop(true)
         .env_clear()
         .env("PATH", std::env::var_os("PATH").unwrap())
@@ -70,7 +75,8 @@ pub(crate) fn terminal(bench: &Bench, prompt: &str) -> Command {
         .env("CLAUDE_CONFIG_DIR", bench.home.path("claude"))
         .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
         .env("ANTHROPIC_BASE_URL", &bench.upstream.url)
-        .env("ANTHROPIC_API_KEY", "sk-of-the-test");
+        // A key of its own would have to be allowed first.
+        .env("ANTHROPIC_AUTH_TOKEN", "sk-of-the-test");
     command
 }
 

@@ -1,0 +1,92 @@
+//! A conversation that a person has led in the agent's own interface, on a terminal.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use ahp_types::state::SnapshotState;
+use nix::pty::{Winsize, openpty};
+use serde_json::json;
+
+use super::second::agent;
+use crate::common::bench::{Bench, eventually};
+use crate::common::{BUILDS, PATIENCE, files};
+
+const WORDS: &str = "greet the horses";
+const ANSWER: &str = "Hello, horses.";
+
+/// The agent wants to be told what is pasted: it reads what is typed.
+const READS: &str = "\u{1b}[?2004h";
+
+/// Starts the agent in the directory where the bench's sessions work, says something, waits for the answer, and leaves.
+async fn talk(bench: &Bench) {
+    let projects = json!({ bench.home.work().to_str().unwrap(): { "hasTrustDialogAccepted": true } });
+    let known = json!({ "hasCompletedOnboarding": true, "theme": "dark", "projects": projects });
+    let claude = bench.home.path("claude");
+    std::fs::write(claude.join(".claude.json"), known.to_string()).unwrap();
+
+    let size = Winsize { ws_row: 40, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    let pty = openpty(Some(&size), None).unwrap();
+    let slave = || Stdio::from(pty.slave.try_clone().unwrap());
+    let mut command = agent(bench);
+    command.env("TERM", "xterm-256color").stdin(slave()).stdout(slave()).stderr(slave());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    drop(pty.slave);
+    let mut terminal = File::from(pty.master);
+    let screen = Arc::new(Mutex::new(String::new()));
+    let reader = tokio::task::spawn_blocking({
+        let (screen, mut terminal) = (Arc::clone(&screen), terminal.try_clone().unwrap());
+        move || {
+            let mut bytes = [0_u8; 4096];
+            while let Ok(count @ 1..) = terminal.read(&mut bytes) {
+                screen.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        }
+    });
+    let shows = |words: &str| screen.lock().unwrap().contains(words);
+    eventually("the agent reads what is typed", || shows(READS)).await;
+    terminal.write_all(WORDS.as_bytes()).unwrap();
+    // Between words it only moves the cursor. What comes together with the words is taken for a part of them.
+    eventually("the words are on the screen", || shows("greet")).await;
+    terminal.write_all(b"\r").unwrap();
+    let is_answered = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().any(|line| line.contains("\"type\":\"assistant\"") && line.contains(ANSWER))
+    };
+    eventually("the record has the answer", || files(&claude).iter().any(is_answered)).await;
+    terminal.write_all(b"/exit\r").unwrap();
+    let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it leaves").unwrap();
+    assert!(status.success(), "{}: {status}", bench.build);
+    reader.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_in_the_agents_own_interface_is_listed_opened_and_continued() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        bench.upstream.takes(WORDS, Some(&format!("!say {ANSWER}")));
+        talk(&bench).await;
+        let session = loop {
+            let found = bench.peer.listed().await.into_iter().find(|uri| *uri != bench.uris.session);
+            match found {
+                Some(found) => break found,
+                None => drop(bench.peer.next().await),
+            }
+        };
+        let SnapshotState::Session(state) = bench.peer.snapshot(&session).await else { panic!("a session") };
+        assert_eq!(state.title, WORDS, "{build}");
+        let chat = state.default_chat.unwrap();
+        let turns = serde_json::to_value(bench.peer.chat(&chat).await).unwrap()["turns"].clone();
+        assert_eq!(turns.as_array().unwrap().len(), 1, "{build}: {turns:#}");
+        assert_eq!((&turns[0]["message"]["text"], &turns[0]["state"]), (&json!(WORDS), &json!("complete")), "{build}");
+        assert_eq!(turns[0]["responseParts"][0]["content"], ANSWER, "{build}: {turns:#}");
+
+        assert_eq!(bench.peer.ask(&chat, "!say on we go").await, "on we go", "{build}");
+        let asked = bench.upstream.requests().last().unwrap().body["messages"].to_string();
+        assert!(asked.contains(WORDS) && asked.contains(ANSWER), "{build}: the model is told what was said: {asked}");
+        bench.stop().await;
+    }
+}

@@ -23,9 +23,14 @@ impl Benchmark {
         match self.name {
             "gateway" => &["claude-code-router", "litellm"],
             "attachments" => &["sharp"],
-            "transcripts" => &["agent-sdk"],
+            "list" | "open" | "transcripts" => &["agent-sdk"],
             _ => &[],
         }
+    }
+
+    /// Whether its peers are measured each time: it is one of its questions how they read the same files.
+    fn is_beside_peers(&self, options: &Options) -> bool {
+        options.peers || ["list", "transcripts"].contains(&self.name) || (self.name == "open" && options.mb.is_some())
     }
 }
 
@@ -43,7 +48,7 @@ pub struct Options {
     /// How many turns the chat has that `open` or `web` opens.
     #[arg(long)]
     turns: Option<usize>,
-    /// How large the transcript is that `transcripts` (or `open`, instead of a chat) opens.
+    /// How large the transcript is that `transcripts` opens, or `open`, instead of a stored chat.
     #[arg(long)]
     mb: Option<usize>,
 }
@@ -87,12 +92,12 @@ const BENCHMARKS: [Benchmark; 14] = [
     Benchmark {
         package: Some("hostler"),
         name: "list",
-        about: "the list of 10 000 stored sessions (--sessions N): first, later, by pages; memory; beside SQLite alone",
+        about: "the list of 10 000 sessions (--sessions N): stored, beside SQLite alone; found, beside the official SDK; a new name",
     },
     Benchmark {
         package: Some("hostler"),
         name: "open",
-        about: "a chat of 20 000 turns (--turns N): the last 50, all pages, all at once; memory; beside SQLite alone",
+        about: "a chat of 20 000 turns (--turns N), beside SQLite alone; or a found one (--mb N), beside the official SDK",
     },
     Benchmark {
         package: Some("hostler"),
@@ -107,7 +112,7 @@ const BENCHMARKS: [Benchmark; 14] = [
     Benchmark {
         package: Some("hostler-claude"),
         name: "transcripts",
-        about: "5 000 transcripts listed (--sessions N), one of 50 MB opened (--mb N); memory (--peers: beside the official SDK)",
+        about: "the reader alone: 5 000 transcripts listed (--sessions N), one of 50 MB opened (--mb N); beside the official SDK",
     },
     Benchmark {
         package: Some("hostler-attachments"),
@@ -129,8 +134,6 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     };
-    // A transcript is opened by those who read it; chats are opened by the host.
-    let name = if name == "open" && options.mb.is_some() { "transcripts" } else { name };
     let benchmark = BENCHMARKS
         .iter()
         .find(|benchmark| benchmark.name == name)
@@ -141,7 +144,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "the benchmark \"{name}\" lists no sessions"
     );
     ensure!(options.turns.is_none() || ["open", "web"].contains(&name), "the benchmark \"{name}\" opens no chat");
-    ensure!(options.mb.is_none() || name == "transcripts", "the benchmark \"{name}\" opens no transcript");
+    ensure!(
+        options.mb.is_none() || ["open", "transcripts"].contains(&name),
+        "the benchmark \"{name}\" opens no transcript"
+    );
+    ensure!(options.mb.is_none() || options.turns.is_none(), "a chat is stored (--turns) or found (--mb)");
     println!("{}: {}\n", benchmark.name, benchmark.about);
     let workspace = Workspace::load()?;
     let mut bench = command(&workspace, benchmark)?;
@@ -150,7 +157,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             bench.arg(option).arg(count.to_string());
         }
     }
-    if options.peers {
+    if benchmark.is_beside_peers(options) {
         for peer in benchmark.peers() {
             match outside::ensure(peer) {
                 Ok(home) => {

@@ -1,39 +1,38 @@
 //! Directories of transcripts in the shapes of both builds: how long the list takes, and opening a large one.
 //!
 //! The page cache is warm, since the files were written a moment ago; cold is what the program remembers: a first look is
-//! that of a new archive. With `--agent-sdk DIR`, the official SDK reads the same directory in the same run.
+//! that of a new archive. With `--agent-sdk DIR`, the official SDK reads the same directory in the same run. What clients
+//! of a host see of it, also with cold files, is measured by `list` and `open`.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark prints, and may panic")]
 
+#[path = "support/sdk.rs"]
+mod sdk;
 #[path = "support/written.rs"]
 mod written;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hostler_claude::stored::Transcripts;
 use hostler_driver::Archive as _;
-use serde_json::{Value, json};
-use uuid::Uuid;
-use written::{BUILDS, written};
+use sdk::{Sdk, Theirs};
+use written::{BUILDS, nothing, written};
 
 const ROUNDS: usize = 5;
-const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/support/agent-sdk.mjs");
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let after =
         |name: &str| arguments.iter().position(|argument| argument == name).and_then(|at| arguments.get(at + 1));
     let number = |name: &str, or: usize| after(name).map_or(or, |value| value.parse().unwrap());
-    let sdk = after("--agent-sdk").map(PathBuf::from);
+    let sdk = Sdk::given();
     let runtime = tokio::runtime::Builder::new_multi_thread().build().unwrap();
-    runtime.block_on(list(number("--sessions", 5000), sdk.as_deref()));
-    runtime.block_on(open(number("--mb", 50), sdk.as_deref()));
+    runtime.block_on(list(number("--sessions", 5000), sdk.as_ref()));
+    runtime.block_on(open(number("--mb", 50), sdk.as_ref()));
 }
 
-async fn list(sessions: usize, sdk: Option<&Path>) {
+async fn list(sessions: usize, sdk: Option<&Sdk>) {
     let home = tempfile::tempdir().unwrap();
     let files: Vec<_> =
         (0..sessions).map(|at| written(home.path(), BUILDS[at % 2], 40 * 1024, at % 50, &mut nothing)).collect();
@@ -59,7 +58,7 @@ async fn list(sessions: usize, sdk: Option<&Path>) {
         middle(later),
         middle(changed)
     );
-    if let Some(theirs) = sdk.map(|sdk| peer(sdk, home.path(), "list", None)) {
+    if let Some(theirs) = sdk.map(|sdk| sdk.list(home.path(), ROUNDS)) {
         compare("listSessions", theirs, first);
     }
 }
@@ -70,7 +69,7 @@ async fn timed(archive: &Transcripts) -> Duration {
     begun.elapsed()
 }
 
-async fn open(megabytes: usize, sdk: Option<&Path>) {
+async fn open(megabytes: usize, sdk: Option<&Sdk>) {
     for build in BUILDS {
         let home = tempfile::tempdir().unwrap();
         let (id, path) = written(home.path(), build, megabytes * 1024 * 1024, 0, &mut nothing);
@@ -102,15 +101,10 @@ async fn open(megabytes: usize, sdk: Option<&Path>) {
             middle(opened),
             middle(grown)
         );
-        if let Some(theirs) = sdk.map(|sdk| peer(sdk, home.path(), "open", Some(id))) {
+        if let Some(theirs) = sdk.map(|sdk| sdk.open(home.path(), id, ROUNDS)) {
             compare("getSessionMessages", theirs, told);
         }
     }
-}
-
-/// What is said is not measured here.
-fn nothing(_words: usize) -> String {
-    String::new()
 }
 
 fn middle(mut all: Vec<Duration>) -> Duration {
@@ -118,20 +112,10 @@ fn middle(mut all: Vec<Duration>) -> Duration {
     all[all.len() / 2]
 }
 
-fn compare(what: &str, theirs: Value, ours: Duration) {
-    let milliseconds = theirs["ms"].as_f64().unwrap();
-    let ratio = milliseconds / (ours.as_secs_f64() * 1000.0);
-    println!("  {what} of the official SDK: {milliseconds:.1} ms ({} found), {ratio:.1} times ours", theirs["count"]);
-}
-
-/// The middle of as many rounds, in one process that is warm.
-fn peer(sdk: &Path, home: &Path, what: &str, id: Option<Uuid>) -> Value {
-    let order = json!({ "what": what, "rounds": ROUNDS, "id": id });
-    let mut node = Command::new("node");
-    node.arg(SDK).arg(sdk).arg(order.to_string()).env("CLAUDE_CONFIG_DIR", home);
-    let output = node.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn compare(what: &str, theirs: Theirs, ours: Duration) {
+    let Theirs { ms, count, peak } = theirs;
+    let ratio = ms / (ours.as_secs_f64() * 1000.0);
+    println!("  {what} of the official SDK: {ms:.1} ms ({count} found, {peak:.0} MiB), {ratio:.1} times ours");
 }
 
 /// The memory of this process, in kB.

@@ -1,10 +1,18 @@
-//! The list of thousands of stored sessions: right after the start, later, and by pages.
+//! The list of thousands of sessions, stored ones and found ones: right after the start, later, and by pages.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
 
+#[path = "list/found.rs"]
+mod found;
+#[path = "support/pages.rs"]
+mod pages;
 #[path = "support/past.rs"]
 mod past;
+#[path = "../../hostler-claude/benches/support/sdk.rs"]
+mod sdk;
 #[path = "support/mod.rs"]
 mod support;
+#[path = "../../hostler-claude/benches/support/written.rs"]
+mod written;
 
 use std::path::Path;
 use std::time::Instant;
@@ -27,7 +35,12 @@ async fn main() {
     drop(Raw::initialized(&empty.url).await);
     let idle = resident(empty.pid);
     drop(empty);
+    println!("{}", stored(&home, sessions, idle).await);
+    println!("{}", found::table(sessions, idle).await);
+}
 
+/// `idle` is the memory of an empty host.
+async fn stored(home: &Home, sessions: usize, idle: f64) -> Table {
     let state = home.path("state").join("hostler");
     let mut past = Past::begin(&state, &home.path("work")).await;
     for number in 0..sessions {
@@ -72,10 +85,10 @@ async fn main() {
         pings.push(ms(begun, Instant::now()));
     }
 
-    let floor = rows(&state, bytes);
+    let floor = alone(&state, bytes);
     let sqlite = |value| Some(("SQLite alone".to_owned(), value));
     let row = |what: String, unit, hostler, beside, target| Row { what, unit, hostler, beside, target };
-    let table = vec![
+    let rows = vec![
         row(format!("start with {sessions} sessions to first initialize answer"), "ms", started, sqlite(floor), None),
         row(format!("all of them, first call ({:.1} MB)", bytes as f64 / 1e6), "ms", first, sqlite(floor), Some(300.0)),
         row("all of them, later calls, p50".into(), "ms", median(&later), sqlite(floor), Some(10.0)),
@@ -83,11 +96,11 @@ async fn main() {
         row("memory beyond an empty host after the first call".into(), "MiB", memory, None, Some(60.0)),
         row("highest memory of all".into(), "MiB", peak(host.pid), Some(("empty host".to_owned(), idle)), None),
     ];
-    println!("{}", Table { rows: table });
+    Table { rows }
 }
 
 /// The same lines, read and put together without anybody else.
-fn rows(state: &Path, expected: usize) -> f64 {
+fn alone(state: &Path, expected: usize) -> f64 {
     let begun = Instant::now();
     let db = Connection::open_with_flags(state.join("hostler.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a file");
     let query = "SELECT summary FROM sessions WHERE listed ORDER BY json_extract(summary, '$.modifiedAt') DESC";

@@ -1,10 +1,18 @@
-//! A chat with thousands of turns: its end, its pages, and all of it at once.
+//! A chat with thousands of turns: its end, its pages, and all of it at once. With `--mb`, a large conversation that was found.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a benchmark reports to people")]
 
+#[path = "open/found.rs"]
+mod found;
+#[path = "support/pages.rs"]
+mod pages;
 #[path = "support/past.rs"]
 mod past;
+#[path = "../../hostler-claude/benches/support/sdk.rs"]
+mod sdk;
 #[path = "support/mod.rs"]
 mod support;
+#[path = "../../hostler-claude/benches/support/written.rs"]
+mod written;
 
 use std::path::Path;
 use std::time::Instant;
@@ -23,7 +31,14 @@ const ANSWER: usize = 2_000;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let turns = option("--turns", 20_000);
+    let table = match option("--mb", 0) {
+        0 => stored(option("--turns", 20_000)).await,
+        megabytes => found::table(megabytes).await,
+    };
+    println!("{table}");
+}
+
+async fn stored(turns: usize) -> Table {
     let home = Home::new();
     let state = home.path("state").join("hostler");
     let mut past = Past::begin(&state, &home.path("work")).await;
@@ -68,10 +83,10 @@ async fn main() {
         pings.push(ms(begun, Instant::now()));
     }
 
-    let sqlite = |count| Some(("SQLite alone".to_owned(), rows(&state, &chat, turns, count)));
+    let sqlite = |count| Some(("SQLite alone".to_owned(), alone(&state, &chat, turns, count)));
     let row = |what: String, unit, hostler, beside, target| Row { what, unit, hostler, beside, target };
     let mb = |bytes: usize| bytes as f64 / 1e6;
-    let table = vec![
+    let rows = vec![
         row(
             format!("the last {VIEW} of {turns} turns, first time ({:.2} MB)", mb(window)),
             "ms",
@@ -94,11 +109,11 @@ async fn main() {
             None,
         ),
     ];
-    println!("{}", Table { rows: table });
+    Table { rows }
 }
 
 /// The same turns, read and put together without anybody else.
-fn rows(state: &Path, chat: &str, turns: usize, count: usize) -> f64 {
+fn alone(state: &Path, chat: &str, turns: usize, count: usize) -> f64 {
     let begun = Instant::now();
     let db = Connection::open_with_flags(state.join("hostler.db"), OpenFlags::SQLITE_OPEN_READ_ONLY).expect("a file");
     let mut statement =

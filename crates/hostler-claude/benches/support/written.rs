@@ -1,5 +1,5 @@
 //! Transcripts that nobody led, in the shapes of both builds.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "benchmarks may panic, and share this")]
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "benchmarks may panic, and share this")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,6 +12,11 @@ pub const BUILDS: [&str; 2] = ["native", "js"];
 
 /// What people and agents say: so many words.
 pub type Say<'a> = &'a mut dyn FnMut(usize) -> String;
+
+/// What is said where nobody reads it.
+pub fn nothing(_words: usize) -> String {
+    String::new()
+}
 
 /// A conversation of at least this size in one of the projects.
 pub fn written(home: &Path, build: &str, size: usize, project: usize, say: Say<'_>) -> (Uuid, PathBuf) {

@@ -1,12 +1,11 @@
 //! What can be found: the texts of a turn by their kind, and a session's title.
 
+use std::borrow::Cow;
+
 use crate::signs;
 
-/// How much text of one turn is kept, in bytes.
-const PER_TURN: usize = 64 * 1024;
-
-/// How much of what tools printed is kept of one turn, in bytes.
-const OUTPUT: usize = 4 * 1024;
+/// Stands where something was left out.
+const GAP: &str = "\n…\n";
 
 /// What a text is. The order is the order of the index's columns, and of what is shown first of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,7 +22,7 @@ pub enum Kind {
     Tool,
     /// What tools were told.
     Input,
-    /// What tools said, the beginning of it.
+    /// What tools said.
     Output,
     /// What the model thought.
     Reasoning,
@@ -57,6 +56,18 @@ impl Kind {
             Self::Input | Self::Reasoning => 1.0,
             Self::Output => 0.5,
         }
+    }
+
+    /// How much of it is kept of one turn, in bytes. Each kind has room of its own: a file that was written must not keep
+    /// the answer from being found.
+    fn most(self) -> usize {
+        let kilobytes = match self {
+            Self::Answer => 24,
+            Self::Person | Self::Input => 16,
+            Self::Title | Self::Files | Self::Tool | Self::Reasoning => 8,
+            Self::Output => 4,
+        };
+        kilobytes * 1024
     }
 }
 
@@ -99,31 +110,29 @@ pub struct TurnTexts {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Texts {
     kinds: [String; 8],
-    bytes: usize,
 }
 
 impl Texts {
-    /// Adds a text, as far as there is room for it.
+    /// Adds a text. Where a kind becomes too long, its beginning and its end are kept: what was wanted, and what came of it.
     pub fn add(&mut self, kind: Kind, text: &str) {
         let text = text.trim();
-        let Some(kept) = self.kinds.get_mut(kind as usize) else { return };
-        let most = if kind == Kind::Output { OUTPUT.saturating_sub(kept.len()) } else { PER_TURN };
-        let room = most.min(PER_TURN.saturating_sub(self.bytes));
-        let clipped = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
-        if clipped.is_empty() {
-            return;
-        }
+        let Some(kept) = self.kinds.get_mut(kind as usize).filter(|_| !text.is_empty()) else { return };
         if !kept.is_empty() {
             kept.push('\n');
         }
-        kept.push_str(clipped);
-        self.bytes += clipped.len() + 1;
+        // Before it is copied: a text may be a thousand times as long as what is kept of it.
+        kept.push_str(&clipped(text, kind.most()));
+        if let Cow::Owned(clipped) = clipped(kept, kind.most()) {
+            *kept = clipped;
+        }
     }
 
-    /// Adds a text unless it is there already: names of tools and files.
-    pub fn add_once(&mut self, kind: Kind, text: &str) {
-        if self.of(kind).lines().all(|line| line != text) {
-            self.add(kind, text);
+    /// Adds a name unless it is there already: of a tool, of a file. One that has no room is left out as a whole, since a part
+    /// of it would be another name.
+    pub fn add_once(&mut self, kind: Kind, name: &str) {
+        let (name, kept) = (name.trim(), self.of(kind));
+        if kept.len() + name.len() < kind.most() && kept.lines().all(|line| line != name) {
+            self.add(kind, name);
         }
     }
 
@@ -141,6 +150,17 @@ impl Texts {
     pub(crate) fn parted(&self) -> [String; 8] {
         self.kinds.each_ref().map(|text| signs::parted(text))
     }
+}
+
+/// A text, or its beginning and its end.
+fn clipped(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let half = (most - GAP.len()) / 2;
+    let head = text.get(..text.floor_char_boundary(half)).unwrap_or_default();
+    let tail = text.get(text.ceil_char_boundary(text.len() - half)..).unwrap_or_default();
+    Cow::Owned([head, GAP, tail].concat())
 }
 
 #[cfg(test)]
@@ -162,12 +182,46 @@ mod tests {
     #[test]
     fn a_turn_of_any_length_takes_bounded_room_and_is_cut_between_characters() {
         let mut texts = Texts::default();
-        texts.add(Kind::Output, &"é".repeat(OUTPUT));
-        texts.add(Kind::Output, "more");
-        assert_eq!(texts.of(Kind::Output).len(), OUTPUT);
-        texts.add(Kind::Answer, &"日".repeat(PER_TURN));
-        texts.add(Kind::Person, &"x".repeat(PER_TURN));
-        let all: usize = Kind::ALL.iter().map(|kind| texts.of(*kind).len()).sum();
-        assert!((PER_TURN - 8..=PER_TURN).contains(&all), "{all}");
+        for kind in Kind::ALL {
+            for text in ["日".repeat(100_000), "é".repeat(1_000), "x".repeat(100_000), "more".to_owned()] {
+                texts.add(kind, &text);
+                assert!(texts.of(kind).len() <= kind.most());
+            }
+            assert!(texts.of(kind).len() > kind.most() - 8, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn no_kind_takes_the_room_of_another() {
+        let mut texts = Texts::default();
+        texts.add(Kind::Input, &"written ".repeat(10_000));
+        texts.add(Kind::Output, &"printed ".repeat(10_000));
+        texts.add_once(Kind::Files, "/w/late.rs");
+        texts.add_once(Kind::Tool, "Late");
+        texts.add(Kind::Answer, "The last word.");
+        let late = [Kind::Files, Kind::Tool, Kind::Answer].map(|kind| texts.of(kind));
+        assert_eq!(late, ["/w/late.rs", "Late", "The last word."]);
+    }
+
+    #[test]
+    fn of_what_is_too_long_the_beginning_and_the_end_are_kept_however_it_came() {
+        let words: Vec<String> = (0..10_000).map(|n| format!("word{n}")).collect();
+        let (mut whole, mut parts) = (Texts::default(), Texts::default());
+        whole.add(Kind::Answer, &words.join("\n"));
+        words.iter().for_each(|word| parts.add(Kind::Answer, word));
+        for texts in [&whole, &parts] {
+            let answer = texts.of(Kind::Answer);
+            assert!(answer.starts_with("word0\nword1\n") && answer.ends_with("\nword9998\nword9999"));
+            assert_eq!(answer.matches('…').count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_name_is_kept_whole_or_not_at_all() {
+        let mut texts = Texts::default();
+        let names: Vec<String> = (0..2_000).map(|n| format!("/w/file{n}.rs")).collect();
+        names.iter().for_each(|name| texts.add_once(Kind::Files, name));
+        let kept: Vec<&str> = texts.of(Kind::Files).lines().collect();
+        assert!(kept.len() > 400 && kept.iter().zip(&names).all(|(kept, name)| *kept == name), "{}", kept.len());
     }
 }

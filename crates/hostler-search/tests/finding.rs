@@ -167,11 +167,35 @@ fn filters_narrow_what_is_found() {
     bed.check("login -tool:bash", &["a"]);
     bed.check("file:src/main.rs", &["a"]);
     bed.check("file:mai*", &["a"]);
+    bed.check("tool:edit file:main.rs", &["a"]);
+    bed.check("tool:bash file:main.rs", &[]);
+    bed.check("file:main.rs -tool:bash workspace:garden login", &["a"]);
     bed.check("file:login", &[]);
     bed.check("session:b", &["b"]);
     bed.check("session:claude:/c search", &["c"]);
     bed.check("from:person login", &["a"]);
     bed.check("from:agent login", &["b"]);
+}
+
+#[test]
+fn what_came_after_a_long_input_is_found_by_its_words_and_by_filters() {
+    let bed = Bed::new();
+    let written = "fn main() {} ".repeat(10_000);
+    bed.session(
+        "a",
+        "/w",
+        0,
+        &[
+            (Kind::Tool, "Write"),
+            (Kind::Input, &written),
+            (Kind::Tool, "Grep"),
+            (Kind::Files, "/w/src/late.rs"),
+            (Kind::Answer, "It is done, and the quinces are ripe."),
+        ],
+    );
+    bed.check("quinces", &["a"]);
+    bed.check("tool:grep file:late.rs", &["a"]);
+    bed.check("quinces -tool:grep", &[]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
@@ -229,19 +230,29 @@ type Piece = (Kind, String, Vec<Range<usize>>);
 
 /// The first kind of text in a turn that has a match, and a piece of it.
 fn snippet(db: &Connection, id: i64, shown: &str) -> Result<Option<Piece>, SearchError> {
-    for (column, kind) in Kind::ALL.into_iter().enumerate() {
-        let sql = format!(
-            "SELECT snippet(texts, {column}, char(1), char(2), '…', {AROUND}) FROM texts
-             WHERE texts MATCH ?1 AND rowid = ?2"
-        );
-        let text: Option<Option<String>> =
-            db.prepare_cached(&sql)?.query_row(params![shown, id], |row| row.get(0)).optional()?;
-        let (text, matches) = marked(&text.flatten().unwrap_or_default());
-        if !matches.is_empty() {
-            return Ok(Some((kind, text, matches)));
-        }
-    }
-    Ok(None)
+    let found: Option<Option<String>> =
+        db.prepare_cached(first_snippet())?.query_row(params![shown, id], |row| row.get(0)).optional()?;
+    let found = found.flatten().unwrap_or_default();
+    let mut signs = found.chars();
+    let column = signs.next().and_then(|column| column.to_digit(10)).and_then(|column| usize::try_from(column).ok());
+    let Some(kind) = column.and_then(|column| Kind::ALL.get(column)) else { return Ok(None) };
+    let (text, matches) = marked(signs.as_str());
+    Ok((!matches.is_empty()).then_some((*kind, text, matches)))
+}
+
+/// One statement, since each of them looks for the turn again; a snippet has all of its text read, so that of a later kind
+/// is not made where an earlier one has a match. The column's number stands before the text.
+fn first_snippet() -> &'static str {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let pieces: Vec<String> = (0..Kind::ALL.len())
+            .map(|column| {
+                let snippet = format!("snippet(texts, {column}, char(1), char(2), '…', {AROUND})");
+                format!("CASE WHEN instr({snippet}, char(1)) THEN '{column}' || {snippet} END")
+            })
+            .collect();
+        format!("SELECT coalesce({}) FROM texts WHERE texts MATCH ?1 AND rowid = ?2", pieces.join(", "))
+    });
+    &SQL
 }
 
 /// How a turn begins, where no word is looked for.

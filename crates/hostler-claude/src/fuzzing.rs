@@ -6,7 +6,7 @@ use std::path::Path;
 
 use hostler_driver::DriverEvent;
 
-use crate::stored::{Chain, Index, Outline, replay};
+use crate::stored::{Chain, Index, Notes, Outline, replay};
 
 /// The first two bytes choose where the file is cut. Read in two pieces or in one, it is the same file; every turn is told and
 /// ends once.
@@ -30,7 +30,7 @@ pub fn transcript(data: &[u8]) {
         let ends = told.events.iter().filter(|event| matches!(event, DriverEvent::TurnEnded(_))).count();
         assert!(ends == 1 && matches!(told.events.last(), Some(DriverEvent::TurnEnded(_))), "{ends} ends");
     }
-    let _ = Outline::of(&text[..cut], &text[cut..]);
+    let _ = (Outline::of(&text[..cut]), Notes::of(&text[cut..]));
 }
 
 #[cfg(test)]

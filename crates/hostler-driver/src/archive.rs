@@ -107,8 +107,19 @@ pub enum Lead {
 pub struct Found {
     /// The conversations, newest first.
     pub conversations: Vec<FoundConversation>,
-    /// Files that could not be read, and why.
+    /// Files and directories that could not be read, and why. What was known of them is still in the list.
     pub unreadable: Vec<(PathBuf, String)>,
+}
+
+impl Found {
+    /// Whether a conversation that is not in the list may be there all the same, in something that could not be read.
+    pub fn may_hide(&self, conversation: Uuid) -> bool {
+        self.unreadable.iter().any(|(path, _)| {
+            let named = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| Uuid::try_parse(stem).ok());
+            // What is named after no conversation is a directory, which may hold any of them.
+            named.is_none_or(|named| named == conversation)
+        })
+    }
 }
 
 /// A conversation, as far as a list goes.
@@ -120,16 +131,43 @@ pub struct FoundConversation {
     pub token: ResumeToken,
     /// What a person would call it.
     pub title: String,
-    /// The name that somebody gave it, if somebody did.
+    /// The name that somebody gave it, if somebody did and it is certain that nobody has given it another one since.
     pub given_title: Option<String>,
     /// Its tag.
-    pub tag: Option<String>,
+    pub tag: Tag,
     /// The directory that it was led in.
     pub directory: Option<PathBuf>,
     /// When it was begun (RFC 3339).
     pub created: Option<String>,
     /// When something was said last.
     pub modified: SystemTime,
+}
+
+/// The tag of a conversation, as far as its record was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Tag {
+    /// It is not known whether it has one: what was known before still holds.
+    #[default]
+    Unseen,
+    /// It has none.
+    Off,
+    /// It has this one.
+    On(String),
+}
+
+impl Tag {
+    /// The tag, where there is one for certain.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::On(tag) => Some(tag),
+            Self::Off | Self::Unseen => None,
+        }
+    }
+
+    /// Whether whoever knows this tag, or of none, learns something.
+    pub fn is_news_to(&self, known: Option<&str>) -> bool {
+        *self != Self::Unseen && self.text() != known
+    }
 }
 
 /// A turn of a record.
@@ -173,4 +211,28 @@ pub enum ArchiveError {
     /// What it says cannot be told, now or later.
     #[error("the agent's record of the conversation cannot be told: {0}")]
     Untellable(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_read_may_hide_what_is_named_after_it_or_lies_below_it() {
+        let [one, other] = [1, 2].map(Uuid::from_u128);
+        let found = |path: PathBuf| Found { unreadable: vec![(path, "no".to_owned())], ..Found::default() };
+        let file = found(PathBuf::from(format!("/p/{one}.jsonl")));
+        assert!(file.may_hide(one) && !file.may_hide(other));
+        assert!(found(PathBuf::from("/p")).may_hide(other));
+        assert!(!Found::default().may_hide(one));
+    }
+
+    #[test]
+    fn what_was_not_seen_is_no_news() {
+        for known in [None, Some("x")] {
+            assert!(!Tag::Unseen.is_news_to(known));
+            assert_eq!(Tag::Off.is_news_to(known), known.is_some());
+            assert_eq!(Tag::On("x".to_owned()).is_news_to(known), known.is_none());
+        }
+    }
 }

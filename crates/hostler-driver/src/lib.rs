@@ -18,7 +18,9 @@ mod sub_agent;
 mod text;
 mod tool;
 
-pub use archive::{Archive, ArchiveError, Chronicle, Found, FoundConversation, Lead, Said, Stray, ToldTurn, TurnMark};
+pub use archive::{
+    Archive, ArchiveError, Chronicle, Found, FoundConversation, Lead, Said, Stray, Tag, ToldTurn, TurnMark,
+};
 pub use clock::Clock;
 pub use connection::{
     AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, Endpoint, MAX_STEER,

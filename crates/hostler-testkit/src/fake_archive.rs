@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
     Archive, ArchiveError, Chronicle, DriverEvent, Found, FoundConversation, Lead, PartId, PartKind, ResumeToken, Said,
-    Stray, ToldTurn, TurnMark, TurnOutcome,
+    Stray, Tag, ToldTurn, TurnMark, TurnOutcome,
 };
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -128,7 +128,7 @@ impl FakeArchive {
             token: ResumeToken(format!("record-{id}")),
             title: "message 1".to_owned(),
             given_title: None,
-            tag: None,
+            tag: Tag::Off,
             directory: Some(directory.to_owned()),
             created: Some("2026-01-01T00:00:00.000Z".to_owned()),
             modified: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
@@ -162,6 +162,11 @@ impl FakeArchive {
     pub fn put_unreadable(&self, path: &Path, why: &str) {
         let mut unreadable = self.shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         unreadable.push((path.to_owned(), why.to_owned()));
+    }
+
+    /// Everything can be read again.
+    pub fn clear_unreadable(&self) {
+        self.shared.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Lets looks come to their end, or not.
@@ -275,7 +280,8 @@ impl Archive for FakeArchive {
     fn tag(&self, conversation: Uuid, tag: Option<&str>) -> BoxFuture<'static, Result<(), ArchiveError>> {
         let mut conversations = self.conversations();
         let tagged = writable(&mut conversations, conversation);
-        let tagged = tagged.map(|conversation| conversation.found.tag = tag.map(str::to_owned));
+        let tag = tag.map_or(Tag::Off, |tag| Tag::On(tag.to_owned()));
+        let tagged = tagged.map(|conversation| conversation.found.tag = tag);
         std::future::ready(tagged).boxed()
     }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -51,8 +51,10 @@ impl Archive for Transcripts {
     fn look(&self) -> BoxFuture<'static, Found> {
         let conversations = Arc::clone(&self.conversations);
         async move {
-            let look = move || conversations.lock().unwrap_or_else(PoisonError::into_inner).look();
-            let look = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            let looking = Arc::clone(&conversations);
+            let look = tokio::task::spawn_blocking(move || lock(&looking).look()).await;
+            // A look that failed has seen nothing; that does not mean that there is nothing.
+            let look = look.unwrap_or_else(|error| lock(&conversations).as_it_was(&error.to_string()));
             Found {
                 conversations: look.found.iter().map(|found| listed(found)).collect(),
                 unreadable: look.unreadable.into_iter().map(|unreadable| (unreadable.path, unreadable.why)).collect(),
@@ -67,7 +69,12 @@ impl Archive for Transcripts {
 
     fn keeps(&self, token: &ResumeToken) -> BoxFuture<'static, bool> {
         let path = PathBuf::from(&token.0);
-        async move { tokio::task::spawn_blocking(move || path.is_file()).await.unwrap_or(true) }.boxed()
+        // Whoever cannot see it does not know that it is gone.
+        let keeps = move || match path.metadata() {
+            Ok(facts) => facts.is_file(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+        };
+        async move { tokio::task::spawn_blocking(keeps).await.unwrap_or(true) }.boxed()
     }
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
@@ -93,15 +100,14 @@ impl Archive for Transcripts {
     }
 
     fn delete(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), ArchiveError>> {
-        let deleted = self.with(conversation, |found| {
-            std::fs::remove_file(&found.path)?;
-            match std::fs::remove_dir_all(found.path.with_extension("")) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            }
-        });
-        async move { deleted.await.or_else(|error| if error == ArchiveError::Missing { Ok(()) } else { Err(error) }) }
-            .boxed()
+        let conversations = Arc::clone(&self.conversations);
+        let work = move || {
+            let copies = lock(&conversations).copies(conversation);
+            // One that cannot be removed does not keep the others.
+            let removed: Vec<_> = copies.map_err(ArchiveError::Failed)?.iter().map(|path| remove(path)).collect();
+            removed.into_iter().collect::<io::Result<()>>().map_err(|error| ArchiveError::Failed(error.to_string()))
+        };
+        blocking(work)
     }
 }
 
@@ -114,16 +120,33 @@ impl Transcripts {
     ) -> BoxFuture<'static, Result<T, ArchiveError>> {
         let conversations = Arc::clone(&self.conversations);
         let work = move || {
-            let found = conversations.lock().unwrap_or_else(PoisonError::into_inner).find(conversation);
-            let found = found.ok_or(ArchiveError::Missing)?;
+            let found = lock(&conversations).find(conversation);
+            let found = found.map_err(ArchiveError::Failed)?.ok_or(ArchiveError::Missing)?;
             work(&found).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => ArchiveError::Missing,
                 _ => ArchiveError::Failed(error.to_string()),
             })
         };
-        async move { tokio::task::spawn_blocking(work).await.map_err(|error| ArchiveError::Failed(error.to_string()))? }
-            .boxed()
+        blocking(work)
     }
+}
+
+fn lock(conversations: &Mutex<Conversations>) -> MutexGuard<'_, Conversations> {
+    conversations.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ArchiveError> + Send + 'static,
+) -> BoxFuture<'static, Result<T, ArchiveError>> {
+    async move { tokio::task::spawn_blocking(work).await.map_err(|error| ArchiveError::Failed(error.to_string()))? }
+        .boxed()
+}
+
+/// Removes a transcript and those of its sub-agents.
+fn remove(path: &Path) -> io::Result<()> {
+    let unless_gone = |error: io::Error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) };
+    std::fs::remove_file(path).or_else(unless_gone)?;
+    std::fs::remove_dir_all(path.with_extension("")).or_else(unless_gone)
 }
 
 /// A note about the whole conversation. Whoever looks for notes, the agent too, knows them by their first bytes.
@@ -148,8 +171,8 @@ fn listed(found: &Conversation) -> FoundConversation {
         id: found.id,
         token: ResumeToken(found.path.to_string_lossy().into_owned()),
         title: found.outline.name().unwrap_or_default().to_owned(),
-        given_title: found.outline.title.clone(),
-        tag: found.outline.tag.clone(),
+        given_title: found.given_title.clone(),
+        tag: found.tag.clone(),
         directory: found.outline.directory.as_ref().map(PathBuf::from),
         created: found.outline.created.clone(),
         modified: found.modified,
@@ -213,5 +236,43 @@ mod tests {
             lengths.push(archive.open(id).await.unwrap().turns()[0].length);
         }
         assert_eq!(lengths, [1, 2, 2, 2, 2, 3]);
+    }
+
+    #[tokio::test]
+    async fn a_conversation_is_deleted_wherever_it_was_copied_to() {
+        let home = tempfile::tempdir().unwrap();
+        let archive = Transcripts::under(home.path());
+        let id = Uuid::from_u128(7);
+        let text = "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"content\":\"hi\"}}\n";
+        for (folder, name) in [("-p", id), ("-q", id), ("-q", Uuid::from_u128(8))] {
+            let path = archive.directory().join(folder).join(name.to_string());
+            std::fs::create_dir_all(path.join("subagents")).unwrap();
+            std::fs::write(path.with_extension("jsonl"), text).unwrap();
+        }
+        std::fs::write(archive.directory().join("loose"), "x").unwrap();
+        archive.delete(id).await.unwrap();
+        let left: Vec<_> = archive.look().await.conversations.into_iter().map(|one| one.id).collect();
+        assert_eq!(left, [Uuid::from_u128(8)]);
+        assert_eq!(std::fs::read_dir(archive.directory().join("-p")).unwrap().count(), 0);
+        assert_eq!(std::fs::read_dir(archive.directory().join("-q")).unwrap().count(), 2);
+        // It is forgotten already.
+        archive.delete(id).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_seen_is_not_said_to_be_gone() {
+        let home = tempfile::tempdir().unwrap();
+        let archive = Transcripts::under(home.path());
+        std::fs::create_dir_all(archive.directory()).unwrap();
+        let folder = archive.directory().join("-p");
+        std::os::unix::fs::symlink(&folder, &folder).unwrap();
+        let token = ResumeToken(folder.join(format!("{}.jsonl", Uuid::from_u128(7))).display().to_string());
+        assert!(archive.keeps(&token).await);
+        for refused in [archive.open(Uuid::from_u128(7)).await.err(), archive.delete(Uuid::from_u128(7)).await.err()] {
+            assert!(matches!(refused, Some(ArchiveError::Failed(_))), "{refused:?}");
+        }
+        std::fs::remove_file(&folder).unwrap();
+        assert!(!archive.keeps(&token).await);
+        assert_eq!(archive.open(Uuid::from_u128(7)).await.err(), Some(ArchiveError::Missing));
     }
 }

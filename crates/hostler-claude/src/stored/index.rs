@@ -1,8 +1,9 @@
 //! One pass over a transcript.
 
 use std::io::{self, BufRead};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
+use super::lines;
 use super::link::{Link, RecordId};
 
 /// A longer line is not read; its neighbours are.
@@ -23,9 +24,6 @@ const BOOKKEEPING: [&[u8]; 5] = [
 
 /// What some editors put before the first letter of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-
-/// A buffer that is larger is not kept for the next line.
-const KEPT: usize = 1024 * 1024;
 
 /// Where everything stands in a transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,37 +85,11 @@ impl Index {
         self.agents.retain(|(at, _)| *at < links);
         self.folded.retain(|(at, _)| *at < links);
         (self.read, self.damage.unfinished) = (whole, 0);
-        // The beginning of a line that did not fit into the reader's buffer, and how long it is in all.
-        let (mut begun, mut length) = (Vec::new(), 0);
-        loop {
-            let available = match file.fill_buf() {
-                Ok(available) => available,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
-            };
-            if available.is_empty() {
-                break;
-            }
-            let Some((line, _)) = memchr::memchr(b'\n', available).and_then(|at| available.split_at_checked(at)) else {
-                let used = available.len();
-                keep(&mut begun, available);
-                length += used as u64;
-                file.consume(used);
-                continue;
-            };
-            let used = line.len() + 1;
-            if length == 0 {
-                self.line(line, line.len() as u64);
-            } else {
-                keep(&mut begun, line);
-                self.line(&begun, length + line.len() as u64);
-                begun.clear();
-                begun.shrink_to(KEPT);
-                length = 0;
-            }
-            file.consume(used);
-        }
-        self.unfinished(&begun, length);
+        let rest = lines::each(file, LONGEST_LINE, |line, length| {
+            self.line(line, length);
+            ControlFlow::Continue(())
+        })?;
+        self.unfinished(&rest.begun, rest.length);
         Ok(())
     }
 
@@ -193,12 +165,6 @@ impl Index {
     }
 }
 
-/// Keeps a piece of a line, as far as lines are read.
-fn keep(line: &mut Vec<u8>, piece: &[u8]) {
-    let room = LONGEST_LINE.saturating_sub(line.len());
-    line.extend_from_slice(piece.get(..room).unwrap_or(piece));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,11 +226,6 @@ mod tests {
         let mut endless = io::BufReader::new(io::Read::take(io::repeat(b'x'), length));
         let index = Index::of(&mut endless).unwrap();
         assert_eq!((index.damage.unfinished, index.read), (length, 0));
-        let mut line = Vec::new();
-        for _ in 0..3 {
-            keep(&mut line, &vec![b'x'; LONGEST_LINE / 2 + 1]);
-        }
-        assert_eq!(line.len(), LONGEST_LINE);
     }
 
     #[test]

@@ -12,7 +12,8 @@
 //!   `sub_agents`: the transcripts of its sub-agents.
 //! * [`Transcripts`]: what the engine asks: the driver's archive.
 //! * [`Conversations`]: all of them, by a look at the directory.
-//! * [`Outline`]: what a list says of a conversation, from both ends of its file.
+//! * [`Outline`]: what a list says of a conversation; `sketch`: how far its file was read for that; [`Notes`]: what stands
+//!   anywhere in it.
 //! * [`replay`]: a turn as driver events, by the mapping of live agents.
 //! * [`spans`](Span): the conversation cut into turns; `strays`: the turns that it has left.
 //!
@@ -30,9 +31,12 @@ mod conversations;
 mod file;
 mod index;
 mod leaders;
+mod lines;
 mod link;
+mod notes;
 mod outline;
 mod replay;
+mod sketch;
 mod spans;
 mod strays;
 mod sub_agents;

@@ -1,4 +1,4 @@
-//! What a list says of a conversation, from the two ends of its transcript.
+//! What a list says of a conversation: how its transcript begins, and the notes in it.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -6,29 +6,14 @@ use serde_json::value::RawValue;
 
 use crate::wire::Text;
 
+use super::notes::{Notes, shown};
 use super::words;
-
-/// How many characters of a name are kept: more than clients may write.
-const LONGEST_NAME: usize = 1024;
-
-/// How many characters of somebody's words a list shows.
-const SHOWN: usize = 200;
 
 /// What a list says of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// The title that somebody gave it.
-    pub title: Option<String>,
-    /// The title that the agent gave it.
-    pub own_title: Option<String>,
     /// What was said first.
     pub first_prompt: Option<String>,
-    /// What was said last, where the agent notes it.
-    pub last_prompt: Option<String>,
-    /// An older build's words for it.
-    pub summary: Option<String>,
-    /// Its tag.
-    pub tag: Option<String>,
     /// The branch that it was begun on.
     pub branch: Option<String>,
     /// The directory that it was begun in.
@@ -39,38 +24,33 @@ pub struct Outline {
     pub aside: bool,
     /// Whether any of it is a record.
     pub is_record: bool,
+    /// What notes say of the whole of it.
+    pub notes: Notes,
 }
 
 impl Outline {
-    /// From the first and the last bytes of a transcript, which may overlap or be the same. The last line of the first
-    /// bytes and the first line of the last ones may be pieces; both are left out unless they are whole records.
-    pub fn of(head: &[u8], tail: &[u8]) -> Self {
+    /// From the first bytes of a transcript. The last line may be a piece; it is left out unless it is a whole record.
+    pub fn of(head: &[u8]) -> Self {
         let mut outline = Self::default();
         let mut command = None;
         // Some editors put a mark before the first letter.
         let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
         for (at, line) in head.split(|byte| *byte == b'\n').enumerate() {
-            if outline.has_begun() {
-                if let Some(line) = note(line) {
-                    outline.note(&line);
-                }
-            } else if let Ok(line) = serde_json::from_slice::<Line<'_>>(line) {
+            if !outline.has_begun()
+                && let Ok(line) = serde_json::from_slice::<Line<'_>>(line)
+            {
                 outline.begin(&line, at == 0, &mut command);
             }
+            outline.notes.read(line);
         }
         outline.first_prompt = outline.first_prompt.or(command);
-        for line in tail.split(|byte| *byte == b'\n') {
-            // Most lines are somebody's words or the agent's bookkeeping; few are worth being read.
-            if let Some(line) = note(line) {
-                outline.note(&line);
-            }
-        }
         outline
     }
 
     /// What a person would call it. `None` if nothing was ever said in it.
     pub fn name(&self) -> Option<&str> {
-        [&self.title, &self.own_title, &self.last_prompt, &self.summary, &self.first_prompt]
+        let Notes { title, own_title, last_prompt, summary, tag: _ } = &self.notes;
+        [title, own_title, last_prompt, summary, &self.first_prompt]
             .into_iter()
             .find_map(|name| name.as_deref().filter(|name| !name.trim().is_empty()))
     }
@@ -91,7 +71,6 @@ impl Outline {
         or(&mut self.directory, &line.cwd);
         or(&mut self.branch, &line.branch);
         or(&mut self.created, &line.timestamp);
-        self.note(line);
         let hidden = line.meta == Some(true) || line.summary_of_all == Some(true);
         if &*line.label != "user" || hidden || self.first_prompt.is_some() {
             return;
@@ -110,30 +89,6 @@ impl Outline {
             }
         }
     }
-
-    /// The last of such notes counts.
-    fn note(&mut self, line: &Line<'_>) {
-        let (slot, value) = match &*line.label {
-            "custom-title" => (&mut self.title, &line.custom_title),
-            "ai-title" => (&mut self.own_title, &line.ai_title),
-            "last-prompt" => (&mut self.last_prompt, &line.last_prompt),
-            "summary" => (&mut self.summary, &line.summary),
-            "tag" => (&mut self.tag, &line.tag),
-            _ => return,
-        };
-        // What people have called it is kept as they wrote it: they may have done so here.
-        let is_name = matches!(&*line.label, "custom-title" | "tag");
-        let value = value.as_ref().map(|value| if is_name { named(value) } else { shown(value) });
-        // Taking a tag away is an empty one.
-        *slot = value.filter(|value| !value.is_empty());
-    }
-}
-
-/// A line, if it begins like a note about the whole conversation.
-fn note(line: &[u8]) -> Option<Line<'_>> {
-    const NOTES: [&[u8]; 5] = [b"custom-title\"", b"ai-title\"", b"last-prompt\"", b"summary\"", b"tag\""];
-    let rest = line.strip_prefix(b"{\"type\":\"")?;
-    NOTES.iter().any(|note| rest.starts_with(note)).then(|| serde_json::from_slice(line).ok()).flatten()
 }
 
 #[derive(Deserialize)]
@@ -152,16 +107,6 @@ struct Line<'a> {
     branch: Option<Text<'a>>,
     #[serde(borrow, default)]
     timestamp: Option<Text<'a>>,
-    #[serde(rename = "customTitle", borrow, default)]
-    custom_title: Option<Text<'a>>,
-    #[serde(rename = "aiTitle", borrow, default)]
-    ai_title: Option<Text<'a>>,
-    #[serde(rename = "lastPrompt", borrow, default)]
-    last_prompt: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    summary: Option<Text<'a>>,
-    #[serde(borrow, default)]
-    tag: Option<Text<'a>>,
     #[serde(borrow, default)]
     message: Option<Message<'a>>,
 }
@@ -201,40 +146,15 @@ fn is_made_up(text: &str) -> bool {
     tag || text.starts_with("[Request interrupted by user")
 }
 
-/// A name, whole unless it is absurdly long.
-fn named(text: &str) -> String {
-    text.trim().chars().take(LONGEST_NAME).map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// On one line, and not too long.
-fn shown(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
-        None => line,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn outline(lines: &[&str]) -> Outline {
-        let text = lines.join("\n");
-        Outline::of(text.as_bytes(), text.as_bytes())
+        Outline::of(lines.join("\n").as_bytes())
     }
 
     const BEGIN: &str = r#"{"type":"user","uuid":"a","cwd":"/p","gitBranch":"main","timestamp":"2026-01-02T03:04:05Z","message":{"content":[{"type":"text","text":"first\n  words"}]}}"#;
-
-    #[test]
-    fn a_name_is_kept_as_it_was_written() {
-        let name = format!("two  spaces and {}", "many words ".repeat(30)).trim_end().to_owned();
-        let note = serde_json::json!({ "customTitle": name });
-        let line = note.to_string().replacen('{', r#"{"type":"custom-title","#, 1);
-        assert_eq!(outline(&[&line]).title.as_deref(), Some(&*name));
-        let line = r#"{"type":"custom-title","customTitle":" a\nb "}"#;
-        assert_eq!(outline(&[line]).title.as_deref(), Some("a b"));
-    }
 
     #[test]
     fn a_list_knows_where_and_when_it_began_and_with_which_words() {
@@ -256,13 +176,6 @@ mod tests {
         lines.push(r#"{"type":"custom-title","customTitle":"mine at last","sessionId":"s"}"#);
         lines.push(BEGIN);
         assert_eq!(outline(&lines).name(), Some("mine at last"));
-    }
-
-    #[test]
-    fn a_tag_that_was_taken_away_is_gone() {
-        let tag = r#"{"type":"tag","tag":"x","sessionId":"s"}"#;
-        assert_eq!(outline(&[BEGIN, tag]).tag.as_deref(), Some("x"));
-        assert_eq!(outline(&[BEGIN, tag, r#"{"type":"tag","tag":"","sessionId":"s"}"#]).tag, None);
     }
 
     #[test]
@@ -295,17 +208,16 @@ mod tests {
     fn a_long_prompt_is_cut_between_characters() {
         let line = format!(r#"{{"type":"user","uuid":"a","message":{{"content":"{}"}}}}"#, "é".repeat(500));
         let shown = outline(&[&line]).first_prompt.unwrap();
-        assert_eq!(shown.chars().count(), SHOWN + 1);
+        assert!(shown.starts_with('é') && shown.ends_with('…') && shown.chars().count() < 500, "{shown}");
     }
 
     #[test]
     fn pieces_of_lines_and_noise_are_passed_over() {
         let text = format!("{BEGIN}\n{{\"type\":\"custom-title\",\"customTitle\":\"x\"}}\n\u{0}noise\n");
         for cut in 0..text.len() {
-            let _ = Outline::of(&text.as_bytes()[..cut], &text.as_bytes()[cut..]);
+            let _ = Outline::of(&text.as_bytes()[..cut]);
         }
-        let cut = BEGIN.len() / 2;
-        let outline = Outline::of(&text.as_bytes()[..cut], &text.as_bytes()[cut..]);
+        let outline = Outline::of(&text.as_bytes()[BEGIN.len() / 2..]);
         assert_eq!((outline.name(), outline.directory.as_deref()), (Some("x"), None));
     }
 

@@ -10,7 +10,7 @@ use ahp_types::actions::{
     PartialChatSummary, SessionChatUpdatedAction, SessionMetaChangedAction, SessionTitleChangedAction,
 };
 use ahp_types::common::JsonObject;
-use hostler_driver::{FoundConversation, ResumeToken};
+use hostler_driver::{FoundConversation, ResumeToken, Tag};
 use hostler_store::{Durability, StoreError};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -115,14 +115,19 @@ impl Actor {
         if !self.named_beside {
             self.title_is(record.id, record.given_title).await;
         }
-        let tag = record.tag;
-        if !self.tagged_beside && tag_of(self.session.session.meta.as_ref()) != tag.as_deref() {
-            match self.session.notes.tag_due {
-                true => self.write_unless_at_it(record.id, Due::Tag),
-                false => self.set_tag(tag).await,
-            }
-        } else if !self.tagged_beside && self.session.notes.tag_due {
-            self.noted(Notes { tag_due: false, ..self.session.notes.clone() }).await;
+        if !self.tagged_beside {
+            self.tag_is(record.id, &record.tag).await;
+        }
+    }
+
+    /// The record has this tag, or none, or it was not seen.
+    async fn tag_is(&mut self, conversation: Uuid, tag: &Tag) {
+        let is_news = tag.is_news_to(tag_of(self.session.session.meta.as_ref()));
+        match self.session.notes.tag_due {
+            true if is_news || *tag == Tag::Unseen => self.write_unless_at_it(conversation, Due::Tag),
+            true => self.noted(Notes { tag_due: false, ..self.session.notes.clone() }).await,
+            false if is_news => self.set_tag(tag.text().map(str::to_owned)).await,
+            false => {}
         }
     }
 
@@ -163,7 +168,7 @@ impl Actor {
         if tag_of(self.session.session.meta.as_ref()) == tag.as_deref() {
             return;
         }
-        let meta = Some(tagged(self.session.session.meta.as_ref(), tag));
+        let meta = Some(tagged(self.session.session.meta.as_ref(), tag.as_deref()));
         self.tell_session(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta })).await;
         self.project().await;
     }
@@ -178,7 +183,7 @@ impl Actor {
     }
 }
 
-fn tagged(meta: Option<&JsonObject>, tag: Option<String>) -> JsonObject {
+fn tagged(meta: Option<&JsonObject>, tag: Option<&str>) -> JsonObject {
     let mut meta = meta.cloned().unwrap_or_default();
     let mut hostler = meta.get("hostler").and_then(Value::as_object).cloned().unwrap_or_default();
     match tag {

@@ -69,6 +69,10 @@ impl Checkup {
         self.put(Finding { kind, session: Some(session.to_owned()), path: None, problem });
     }
 
+    fn names(&self, session: &str) -> bool {
+        self.findings.iter().any(|finding| finding.session.as_deref() == Some(session))
+    }
+
     fn put(&mut self, finding: Finding) {
         if self.findings.len() < TOLD {
             self.findings.push(finding);
@@ -135,6 +139,8 @@ impl Host {
             }
             // Somebody has deleted it since the look.
             Err(hostler_driver::ArchiveError::Missing) => {}
+            // Its file is named already.
+            Err(_) if checkup.names(&session) => {}
             Err(error) => checkup.find(FindingKind::Unreadable, &session, error.to_string()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionChatSummary, SessionStatus, SessionSummary};
-use hostler_driver::FoundConversation;
+use hostler_driver::{Found, FoundConversation};
 use hostler_store::{Batch, Durability};
 use serde_json::{Value, json};
 use url::Url;
@@ -74,9 +74,10 @@ impl Sessions {
 
 impl Host {
     /// Brings the list up to date with what a look at a provider's archive has shown, the newest first.
-    pub(super) async fn compare(self: &Arc<Self>, provider: &str, seen: &mut Seen, found: Vec<FoundConversation>) {
+    pub(super) async fn compare(self: &Arc<Self>, provider: &str, seen: &mut Seen, mut looked: Found) {
         let (show, now) = (self.shown_external(), self.clock.now());
         let (mut steps, mut ours) = (Vec::new(), HashMap::new());
+        let found = std::mem::take(&mut looked.conversations);
         let mut uris = HashMap::with_capacity(found.len());
         let mut there = HashSet::new();
         let mut found = found.into_iter().peekable();
@@ -102,7 +103,8 @@ impl Host {
         }
         seen.uris = uris;
         let gone = |(uri, found): (&Arc<str>, &FoundSession)| {
-            (found.provider == provider && !there.contains(uri)).then(|| Step::Gone(Arc::clone(uri)))
+            let is_gone = found.provider == provider && !there.contains(uri);
+            (is_gone && !looked.may_hide(found.conversation.id)).then(|| Step::Gone(Arc::clone(uri)))
         };
         steps.extend(self.sessions().found.iter().filter_map(gone));
         self.take_steps(provider, steps).await;
@@ -184,7 +186,7 @@ impl Host {
             // One that is at rest is only woken for what people see in the list.
             let wakes = |line: SessionSummary| {
                 let titled = now.given_title.as_ref().is_some_and(|title| *title != line.title);
-                titled || tag_of(line.meta.as_ref()) != now.tag.as_deref()
+                titled || now.tag.is_news_to(tag_of(line.meta.as_ref()))
             };
             if !same && self.catalogue.summary(session).is_some_and(wakes) {
                 sessions.wake(self, session)
@@ -232,7 +234,7 @@ pub(super) fn summary(provider: &str, uri: &Arc<str>, conversation: &FoundConver
 /// What a session's `_meta` says of a conversation that was begun elsewhere.
 pub(crate) fn meta(conversation: &FoundConversation) -> JsonObject {
     let mut hostler = JsonObject::from_iter([("external".to_owned(), Value::Bool(true))]);
-    if let Some(tag) = &conversation.tag {
+    if let Some(tag) = conversation.tag.text() {
         hostler.insert(TAG.to_owned(), json!(tag));
     }
     JsonObject::from_iter([("hostler".to_owned(), Value::Object(hostler))])

@@ -223,6 +223,12 @@ impl Host {
         for (provider, driver) in &self.drivers {
             let Some(archive) = driver.archive() else { continue };
             let looked = self.stop.run_until_cancelled(archive.look()).await.ok_or(EngineError::Stopping)?;
+            // What could not be read is not gone.
+            let hidden = known.keys().filter(|session| {
+                let id = session.strip_prefix(&**provider).and_then(|rest| rest.strip_prefix(":/"));
+                id.filter(|id| !ours.contains(*id)).and_then(|id| id.parse().ok()).is_some_and(|id| looked.may_hide(id))
+            });
+            there.extend(hidden.cloned());
             for conversation in looked.conversations {
                 let session = format!("{provider}:/{}", conversation.id);
                 if ours.contains(&conversation.id.to_string()) || self.sessions().is_stored(&session) {

@@ -1,10 +1,11 @@
 //! What the agents keep is in the list, follows them, and can be renamed, tagged and deleted.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ahp_types::state::SessionSummary;
-use hostler_driver::{ArchiveError, ConversationStart, DriverEvent, Lead, ResumeToken};
+use hostler_driver::{ArchiveError, ConversationStart, DriverEvent, Lead, ResumeToken, Tag};
 use hostler_engine::{Delivery, EngineError, NoticeKind, ROOT, ShowExternal, Subscriber};
 use hostler_testkit::fake_archive::FakeArchive;
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ async fn host(archive: &Arc<FakeArchive>) -> Rig {
 #[tokio::test]
 async fn a_found_session_has_a_line_like_any_other() {
     let (rig, archive) = found(1, 3).await;
-    archive.change(id(), |known| known.found.tag = Some("later".to_owned()));
+    archive.change(id(), |known| known.found.tag = Tag::On("later".to_owned()));
     let [line] = &lines(&rig).await[..] else { panic!("one line") };
     assert_eq!((line.resource.as_str(), line.title.as_str(), line.provider.as_str()), (FOUND, "message 1", "claude"));
     assert_eq!(line.created_at, "2026-01-01T00:00:00.000Z");
@@ -71,6 +72,26 @@ async fn what_comes_changes_and_goes_is_told() {
     assert_eq!(titles(&rig).await, [""; 0]);
     root.until("removed").await;
     assert!(!rig.engine.has_session(FOUND));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_not_gone() {
+    let (rig, archive) = found(1, 1).await;
+    for hides in [format!("/p/{}.jsonl", id()), "/p".to_owned()] {
+        archive.put(id(), &std::env::temp_dir(), 1);
+        assert_eq!(titles(&rig).await, ["message 1"]);
+        archive.put_unreadable(Path::new(&hides), "the disk is torn");
+        archive.remove(id());
+        assert_eq!(titles(&rig).await, ["message 1"], "{hides}");
+        archive.clear_unreadable();
+        assert_eq!(titles(&rig).await, [""; 0], "{hides}");
+    }
+    archive.put(id(), &std::env::temp_dir(), 1);
+    assert_eq!(titles(&rig).await, ["message 1"]);
+    archive.put_unreadable(Path::new(&format!("/p/{}.jsonl", Uuid::from_u128(99))), "the disk is torn");
+    archive.remove(id());
+    assert_eq!(titles(&rig).await, [""; 0], "another one hides nothing");
     rig.engine.shutdown().await;
 }
 
@@ -311,7 +332,7 @@ async fn a_tag_is_put_on_a_found_session_without_opening_it() {
     rig.engine.sessions_are_found().await;
     let mut root = root(&rig).await;
     rig.engine.tag_session(FOUND, Some(" later ")).await.unwrap();
-    assert_eq!(archive.found(id()).unwrap().tag.as_deref(), Some("later"));
+    assert_eq!(archive.found(id()).unwrap().tag.text(), Some("later"));
     root.until("changed").await;
     assert_eq!(tag_of(&lines(&rig).await[0]), "later");
     assert_eq!(json!(lines(&rig).await[0].meta)["hostler"]["external"], true);
@@ -335,6 +356,25 @@ async fn a_tag_of_an_open_session_is_told_to_who_sees_it() {
     rig.engine.shutdown().await;
 }
 
+/// A long record is not read as a whole at once.
+#[tokio::test]
+async fn a_tag_that_was_not_seen_is_not_taken_off() {
+    let (rig, archive) = found(1, 2).await;
+    let mut listener = rig.listen(FOUND).await;
+    rig.engine.tag_session(FOUND, Some("later")).await.unwrap();
+    listener.until("session/metaChanged").await;
+    archive.change(id(), |known| known.found.tag = Tag::Unseen);
+    assert_eq!(tag_of(&lines(&rig).await[0]), "later");
+    let rig = rig.restart().await;
+    assert_eq!(tag_of(&lines(&rig).await[0]), "later");
+    let mut root = root(&rig).await;
+    archive.change(id(), |known| known.found.tag = Tag::Off);
+    rig.engine.look_at_archives().await;
+    root.until("changed").await;
+    assert_eq!(tag_of(&lines(&rig).await[0]), Value::Null);
+    rig.engine.shutdown().await;
+}
+
 #[tokio::test]
 async fn what_is_no_tag_or_no_session_is_refused() {
     let (rig, archive) = found(1, 2).await;
@@ -342,7 +382,7 @@ async fn what_is_no_tag_or_no_session_is_refused() {
         let refused = rig.engine.tag_session(FOUND, Some(tag)).await;
         assert!(matches!(refused, Err(EngineError::Invalid(_))), "{tag:?}: {refused:?}");
     }
-    assert_eq!(archive.found(id()).unwrap().tag, None);
+    assert_eq!(archive.found(id()).unwrap().tag, Tag::Off);
     rig.engine.tag_session(FOUND, Some(&"ü".repeat(100))).await.unwrap();
     let unknown = rig.engine.tag_session(SESSION, Some("later")).await;
     assert!(matches!(unknown, Err(EngineError::SessionNotFound(_))), "{unknown:?}");

@@ -1,0 +1,240 @@
+//! What is known of a transcript for the list, without reading all of it for every look.
+//!
+//! ```text
+//!   |── head ──|···· unread ····|── tail ──|── what it has grown by ──|
+//! ```
+//!
+//! Both ends are read at once. What lies between them may hold notes, too, and is read when there is time for it; what a file
+//! has grown by is read whenever it has grown. So a note that was seen stays seen, however much is written behind it.
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+
+use hostler_driver::Tag;
+
+use super::lines;
+use super::notes::Notes;
+use super::outline::Outline;
+
+/// How much of each end of a file is read at once. No note is longer.
+const END: u64 = 64 * 1024;
+
+/// How much of the beginning is read where the first words do not fit into that, as with a picture.
+pub(super) const LONG_BEGINNING: u64 = 4 * 1024 * 1024;
+
+/// One that has grown by more is read as if it were new.
+const LONG_GROWTH: u64 = 16 * 1024 * 1024;
+
+/// How much before the end of what was read must be as it was for the rest to be believed.
+const COMPARED: u64 = 64;
+
+/// What is known of a file.
+#[derive(Debug, Clone)]
+pub(super) struct Sketch {
+    /// Device and inode.
+    identity: (u64, u64),
+    size: u64,
+    /// Where the last line ends that was read.
+    end: u64,
+    /// The last bytes before that.
+    last: Vec<u8>,
+    /// How it begins, with the notes of the head and of what was read behind it.
+    early: Outline,
+    /// The notes behind what is unread.
+    late: Notes,
+    unread: Range<u64>,
+}
+
+impl Sketch {
+    /// From both ends of a file.
+    pub(super) fn of(file: &File, facts: &Metadata) -> io::Result<Self> {
+        let size = facts.len();
+        let mut head = piece(file, 0, END)?;
+        let mut early = Outline::of(&head);
+        let (mut late, mut unread, mut end) = (Notes::default(), 0..0, whole_lines(&head));
+        if size > END {
+            let from = size - END;
+            let tail = piece(file, from, END)?;
+            late = Notes::of(&tail);
+            if early.first_prompt.is_none() || early.directory.is_none() {
+                head = piece(file, 0, LONG_BEGINNING)?;
+                early = Outline::of(&head);
+            }
+            unread = whole_lines(&head)..from;
+            end = from + whole_lines(&tail);
+        }
+        let last = last_bytes(file, end)?;
+        Ok(Self { identity: identity(facts), size, end, last, early, late, unread })
+    }
+
+    /// The same file, if it has only grown since. Reads what is new.
+    pub(super) fn grown(&self, file: &File, facts: &Metadata) -> io::Result<Option<Self>> {
+        let more = facts.len().checked_sub(self.size).is_some_and(|more| (1..=LONG_GROWTH).contains(&more));
+        if !more || identity(facts) != self.identity || last_bytes(file, self.end)? != self.last {
+            return Ok(None);
+        }
+        let (new, end) = scan(file, self.end..facts.len())?;
+        let last = last_bytes(file, end)?;
+        let late = self.late.then(&new);
+        Ok(Some(Self { size: facts.len(), end, last, late, ..self.clone() }))
+    }
+
+    /// How much between the ends was not read.
+    pub(super) fn unread(&self) -> u64 {
+        self.unread.end.saturating_sub(self.unread.start)
+    }
+
+    /// Reads so much of it, to the end of a line. A file that has become another one meanwhile is left for the next look.
+    pub(super) fn read_on(&self, file: &File, facts: &Metadata, bytes: u64) -> io::Result<Option<Self>> {
+        if identity(facts) != self.identity {
+            return Ok(None);
+        }
+        let until = self.unread.end.min(self.unread.start.saturating_add(bytes));
+        let (notes, next) = scan(file, self.unread.start..until)?;
+        let mut on = self.clone();
+        on.early.notes = self.early.notes.then(&notes);
+        // Where the file ends too early, there is nothing left to read.
+        on.unread.start = if next < until { self.unread.end } else { next };
+        Ok(Some(on))
+    }
+
+    /// What a list can say.
+    pub(super) fn outline(&self) -> Outline {
+        Outline { notes: self.early.notes.then(&self.late), ..self.early.clone() }
+    }
+
+    /// The title that somebody gave it. One that may have been changed in what is unread does not count.
+    pub(super) fn given_title(&self) -> Option<String> {
+        let title = self.late.title.as_ref().or(self.early.notes.title.as_ref().filter(|_| self.unread() == 0));
+        title.filter(|title| !title.is_empty()).cloned()
+    }
+
+    /// Its tag. The same goes for that.
+    pub(super) fn tag(&self) -> Tag {
+        match self.late.tag.as_ref().or(self.early.notes.tag.as_ref().filter(|_| self.unread() == 0)) {
+            Some(tag) if !tag.is_empty() => Tag::On(tag.clone()),
+            None if self.unread() > 0 => Tag::Unseen,
+            _ => Tag::Off,
+        }
+    }
+}
+
+fn identity(facts: &Metadata) -> (u64, u64) {
+    (facts.dev(), facts.ino())
+}
+
+/// How many of these bytes are whole lines.
+fn whole_lines(bytes: &[u8]) -> u64 {
+    memchr::memrchr(b'\n', bytes).map_or(0, |at| at as u64 + 1)
+}
+
+/// The notes in the lines that begin in this stretch, and where the first line begins that does not.
+fn scan(file: &File, stretch: Range<u64>) -> io::Result<(Notes, u64)> {
+    let (mut notes, mut at) = (Notes::default(), stretch.start);
+    if stretch.is_empty() {
+        return Ok((notes, at));
+    }
+    let mut reader = BufReader::with_capacity(256 * 1024, file);
+    reader.seek(SeekFrom::Start(at))?;
+    let longest = usize::try_from(END).unwrap_or(usize::MAX);
+    let rest = lines::each(&mut reader, longest, |line, length| {
+        notes.read(line);
+        at += length + 1;
+        if at < stretch.end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    // A whole note that only lacks its line break counts.
+    notes.read(&rest.begun);
+    Ok((notes, at))
+}
+
+fn last_bytes(file: &File, end: u64) -> io::Result<Vec<u8>> {
+    let from = end.saturating_sub(COMPARED);
+    piece(file, from, end - from)
+}
+
+fn piece(file: &File, from: u64, longest: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(longest).unwrap_or(usize::MAX)];
+    let mut read = 0;
+    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, from + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn sketch(text: &str) -> (tempfile::NamedTempFile, Sketch) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        let sketch = Sketch::of(file.as_file(), &file.as_file().metadata().unwrap()).unwrap();
+        (file, sketch)
+    }
+
+    fn text(middle: &str) -> String {
+        let begin = "{\"type\":\"user\",\"uuid\":\"a\",\"cwd\":\"/p\",\"message\":{\"content\":\"hi\"}}\n";
+        let noted = "{\"type\":\"custom-title\",\"customTitle\":\"A\"}\n{\"type\":\"tag\",\"tag\":\"x\"}\n";
+        let filler = format!("{{\"type\":\"api-request-blob\",\"x\":\"{}\"}}\n", "y".repeat(1000));
+        [begin, noted, &filler.repeat(100), middle, &filler.repeat(100)].concat()
+    }
+
+    #[test]
+    fn what_may_have_changed_in_between_is_not_certain() {
+        let middle = "{\"type\":\"custom-title\",\"customTitle\":\"B\"}\n{\"type\":\"tag\",\"tag\":\"\"}\n";
+        for (middle, title, tag) in [("", "A", Tag::On("x".to_owned())), (middle, "B", Tag::Off)] {
+            let (file, mut sketch) = sketch(&text(middle));
+            assert_eq!((sketch.given_title(), sketch.tag()), (None, Tag::Unseen));
+            assert_eq!(sketch.outline().name(), Some("A"), "the best that is known");
+            let facts = file.as_file().metadata().unwrap();
+            let mut pieces = 0;
+            while sketch.unread() > 0 {
+                sketch = sketch.read_on(file.as_file(), &facts, 700).unwrap().unwrap();
+                pieces += 1;
+            }
+            assert!(pieces > 10, "{pieces}");
+            assert_eq!((sketch.given_title(), sketch.tag()), (Some(title.to_owned()), tag));
+        }
+    }
+
+    #[test]
+    fn a_note_is_found_wherever_a_piece_ends() {
+        let long = text("");
+        let note = "{\"type\":\"tag\",\"tag\":\"here\"}\n";
+        let lines: Vec<&str> = long.split_inclusive('\n').collect();
+        for at in (3..lines.len()).step_by(7) {
+            let (file, sketch) = sketch(&[&lines[..at].concat(), note, &lines[at..].concat()].concat());
+            let facts = file.as_file().metadata().unwrap();
+            let read = sketch.read_on(file.as_file(), &facts, u64::MAX).unwrap().unwrap();
+            assert_eq!((read.unread(), read.tag()), (0, Tag::On("here".to_owned())), "behind line {at}");
+        }
+    }
+
+    #[test]
+    fn only_a_file_that_has_grown_is_taken_for_the_same() {
+        let (mut file, sketch) = sketch(&text(""));
+        let mut now = |text: &str| {
+            file.write_all(text.as_bytes()).unwrap();
+            let facts = file.as_file().metadata().unwrap();
+            sketch.grown(file.as_file(), &facts).unwrap().map(|grown| grown.tag())
+        };
+        assert_eq!(now(""), None, "it has changed, but how?");
+        assert_eq!(now("{\"type\":\"tag\",\"tag\":\"y\"}"), Some(Tag::On("y".to_owned())), "without its line break");
+        assert_eq!(now("\n{}\n"), Some(Tag::On("y".to_owned())));
+        let other = tempfile::NamedTempFile::new().unwrap();
+        let longer = text("") + &text("");
+        std::fs::write(other.path(), &longer).unwrap();
+        assert!(sketch.grown(other.as_file(), &other.as_file().metadata().unwrap()).unwrap().is_none());
+        std::fs::write(file.path(), longer.replace('y', "z")).unwrap();
+        assert!(sketch.grown(file.as_file(), &file.as_file().metadata().unwrap()).unwrap().is_none(), "rewritten");
+    }
+}

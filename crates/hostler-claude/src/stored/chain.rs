@@ -180,6 +180,10 @@ mod tests {
                 }
                 "answer" => format!(r#""type":"assistant","message":{{"id":"{answer}","content":[]}}"#),
                 "side" => r#""type":"assistant","isSidechain":true,"message":{"id":"s","content":[]}"#.to_owned(),
+                "steer" => {
+                    let told = serde_json::json!([crate::prompt::said_meanwhile("in blue")]);
+                    format!(r#""type":"attachment","attachment":{{"type":"hook_additional_context","content":{told}}}"#)
+                }
                 "error" => r#""type":"system","subtype":"api_error""#.to_owned(),
                 "boundary" => {
                     format!(r#""type":"system","subtype":"compact_boundary","logicalParentUuid":{parent}"#)
@@ -315,19 +319,36 @@ mod tests {
         assert_eq!(spans, [1..3, 3..5]);
     }
 
+    #[test]
+    fn words_beside_a_call_stand_behind_its_neighbours() {
+        let lines = [
+            "a <- none: prompt",
+            "b <- a: answer 1",
+            "c <- b: answer 1",
+            "d <- c: result",
+            "e <- d: steer",
+            "f <- e: result",
+            "g <- f: answer 2",
+        ];
+        assert_eq!(chain(&lines).0, "a b c d f e g");
+    }
+
     proptest::proptest! {
         /// Whatever the file says, there is an end, an order, and nothing twice.
         #[test]
-        fn any_file_has_a_conversation(records in proptest::collection::vec((0u8..12, 0u8..14, 0u8..6), 0..40)) {
+        fn any_file_has_a_conversation(records in proptest::collection::vec((0u8..12, 0u8..14, 0u8..7), 0..40)) {
             let lines: Vec<String> = records.iter().map(|(name, parent, kind)| {
-                let kind = ["prompt", "answer 1", "answer 2", "result", "error", "boundary"][usize::from(*kind)];
+                let kind = ["prompt", "answer 1", "answer 2", "result", "error", "boundary", "steer"][usize::from(*kind)];
                 let parent = if *parent == 13 { "none".to_owned() } else { format!("n{parent}") };
                 format!("n{name} <- {parent}: {kind}")
             }).collect();
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
             let (index, _) = transcript(&lines);
             let chain = Chain::of(&index);
-            proptest::prop_assert!(chain.links.is_sorted_by(|a, b| a < b));
+            let steered = index.links.iter().any(|link| link.kind == Kind::Steer);
+            proptest::prop_assert!(steered || chain.links.is_sorted());
+            let unique: HashSet<_> = chain.links.iter().collect();
+            proptest::prop_assert_eq!(unique.len(), chain.links.len());
             let is_copy = |at: usize, link: &Link| {
                 index.links[..at].iter().find(|first| first.id == link.id).is_some_and(|first| first.is_copied_by(link))
             };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_driver::{ArchiveError, DriverEvent, ResumeToken};
+use hostler_driver::{ArchiveError, DriverEvent, ResumeToken, Tag};
 use hostler_testkit::clock::ManualClock;
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use serde_json::json;
@@ -100,12 +100,12 @@ async fn a_tag_is_put_on_again_after_an_agent_that_knew_another_one() {
     listener.until("session/metaChanged").await;
     // Its last words; it goes since somebody else has continued.
     archive.change(id(), |known| {
-        known.found.tag = Some("old".to_owned());
+        known.found.tag = Tag::On("old".to_owned());
         known.turns.push(FakeTurn::new(4, "message 4", "answer 4"));
     });
     rig.engine.look_at_archives().await;
     agent.closed().await;
-    while archive.found(id()).unwrap().tag.as_deref() != Some("new") {
+    while archive.found(id()).unwrap().tag.text() != Some("new") {
         tokio::task::yield_now().await;
     }
     rig.engine.look_at_archives().await;

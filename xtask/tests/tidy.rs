@@ -9,17 +9,18 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 18] = [
+const LAYERS: [(&str, &[&str]); 19] = [
+    ("hostler-redact", &[]),
     ("hostler-telemetry", &[]),
     ("hostler-process", &[]),
-    ("hostler-rules", &[]),
+    ("hostler-rules", &["hostler-redact"]),
     ("hostler-attachments", &[]),
     ("hostler-files", &[]),
     ("hostler-terminal", &[]),
-    ("hostler-driver", &["hostler-attachments"]),
+    ("hostler-driver", &["hostler-attachments", "hostler-redact"]),
     ("hostler-claude", &["hostler-attachments", "hostler-driver", "hostler-process"]),
-    ("hostler-gateway", &[]),
-    ("hostler-store", &[]),
+    ("hostler-gateway", &["hostler-redact"]),
+    ("hostler-store", &["hostler-redact"]),
     ("hostler-search", &[]),
     (
         "hostler-engine",
@@ -27,17 +28,25 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "hostler-attachments",
             "hostler-driver",
             "hostler-files",
+            "hostler-redact",
             "hostler-rules",
             "hostler-search",
             "hostler-store",
             "hostler-terminal",
         ],
     ),
-    ("hostler-ahp", &["hostler-engine", "hostler-telemetry"]),
+    ("hostler-ahp", &["hostler-engine", "hostler-redact", "hostler-telemetry"]),
     ("hostler-web", &[]),
     (
         "hostler-cli",
-        &["hostler-attachments", "hostler-driver", "hostler-process", "hostler-rules", "hostler-telemetry"],
+        &[
+            "hostler-attachments",
+            "hostler-driver",
+            "hostler-process",
+            "hostler-redact",
+            "hostler-rules",
+            "hostler-telemetry",
+        ],
     ),
     (
         "hostler",
@@ -49,6 +58,7 @@ const LAYERS: [(&str, &[&str]); 18] = [
             "hostler-engine",
             "hostler-gateway",
             "hostler-process",
+            "hostler-redact",
             "hostler-terminal",
             "hostler-telemetry",
             "hostler-web",

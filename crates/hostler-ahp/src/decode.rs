@@ -2,6 +2,7 @@
 
 use ahp_types::{ROOT_RESOURCE_URI, StateAction};
 use hostler_engine::{Contents, Dispatch};
+use hostler_redact::json_fault;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ pub(crate) fn params<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> 
     object.entry("channel").or_insert_with(|| ROOT_RESOURCE_URI.into());
     round(&mut object, &["cols", "rows", "expiresIn"]);
     serde_json::from_value(Value::Object(object))
-        .map_err(|error| RpcError::params(format!("wrong parameters: {error}")))
+        .map_err(|error| RpcError::params(format!("wrong parameters: {}", json_fault(&error))))
 }
 
 /// Reads a dispatch; `None` if it cannot even be answered.

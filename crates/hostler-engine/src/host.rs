@@ -9,6 +9,7 @@ use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionStatus, SessionSummary};
 use hostler_attachments::Limits;
 use hostler_driver::{Archive, Clock, Driver};
+use hostler_redact::json_fault;
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
 use tokio::sync::{OnceCell, Semaphore, watch};
@@ -253,7 +254,8 @@ impl Host {
             let summary: SessionSummary = match serde_json::from_str(&stored.summary) {
                 Ok(summary) => summary,
                 Err(error) => {
-                    tracing::warn!(session = &*session, %error, "a stored session's line could not be read");
+                    let error = json_fault(&error);
+                    tracing::warn!(session = &*session, error, "a stored session's line could not be read");
                     continue;
                 }
             };

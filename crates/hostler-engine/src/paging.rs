@@ -14,6 +14,7 @@ use ahp_types::state::{
 use ahp_types::{StateAction, StringOrMarkdown};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hostler_redact::json_fault;
 use hostler_store::{Batch, Durability, Entry, Page, StoredTurn};
 
 use crate::EngineError;
@@ -256,7 +257,12 @@ fn last_page(turns: &[Turn]) -> &[Turn] {
 /// A turn from its row. One that cannot be read keeps its place, so that its neighbours keep theirs.
 pub(crate) fn read(turn: &StoredTurn) -> Turn {
     serde_json::from_str(&turn.body).unwrap_or_else(|error| {
-        tracing::error!(chat = turn.chat, turn = turn.id, %error, "a stored turn could not be read");
+        tracing::error!(
+            chat = turn.chat,
+            turn = turn.id,
+            error = json_fault(&error),
+            "a stored turn could not be read"
+        );
         unreadable(turn)
     })
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ahp_types::StateAction;
 use ahp_types::state::{AnnotationsState, ChatState};
+use hostler_redact::json_fault;
 use hostler_rules::RuleSet;
 use hostler_store::{JournalRow, StoredState, StoredTurn};
 
@@ -30,7 +31,9 @@ pub(crate) fn session(uri: &Arc<str>, listed: bool, stored: StoredState) -> Opti
                             tracing::warn!(seq, %error, "an action in the journal could not be applied");
                         }
                     }
-                    Err(error) => tracing::warn!(seq, %error, "an action in the journal could not be read"),
+                    Err(error) => {
+                        tracing::warn!(seq, error = json_fault(&error), "an action in the journal could not be read");
+                    }
                 }
             }
         }
@@ -60,7 +63,9 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         sent,
         mut pasts,
     } = serde_json::from_str(body)
-        .inspect_err(|error| tracing::error!(session = &**uri, %error, "a session's snapshot could not be read"))
+        .inspect_err(|error| {
+            tracing::error!(session = &**uri, error = json_fault(error), "a session's snapshot could not be read");
+        })
         .ok()?;
     let mut workers = workers;
     for turn in turns {
@@ -178,6 +183,6 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
             }
         }
         Ok(Record::Unknown) => {}
-        Err(error) => tracing::warn!(%error, "a host record could not be read"),
+        Err(error) => tracing::warn!(error = json_fault(&error), "a host record could not be read"),
     }
 }

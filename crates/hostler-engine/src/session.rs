@@ -12,7 +12,7 @@ use ahp_types::state::{
 };
 use hostler_attachments::Title;
 use hostler_driver::{AgentCommand, ConversationStart, ResumeToken};
-use hostler_rules::{Effect, Rule, RuleSet, Scope};
+use hostler_rules::{Effect, Rule, RuleError, RuleSet, Scope};
 use hostler_store::{SnapshotRow, StoreError};
 use url::Url;
 use uuid::Uuid;
@@ -378,7 +378,10 @@ impl Session {
             match Rule::parse(Effect::Allow, Scope::Session, text).map(|rule| self.rules.add(rule)) {
                 Ok(Ok(_)) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "a rule of a session was left out"),
-                Err(error) => tracing::warn!(%error, "a rule of a session could not be read"),
+                // Not the rule itself: a command that was allowed may hold a password.
+                Err(RuleError { problem, position, .. }) => {
+                    tracing::warn!(problem, position, "a rule of a session could not be read");
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use hostler_redact::json_fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -33,7 +34,7 @@ impl RequestEnvelope {
     pub(crate) fn read(body: &[u8]) -> Result<Self, ApiError> {
         let invalid = |message: &str| ApiError::new(ErrorKind::InvalidRequest, message);
         let raw: RawEnvelope<'_> = serde_json::from_slice(body)
-            .map_err(|error| invalid(&format!("The body is not a JSON object: {error}.")))?;
+            .map_err(|error| invalid(&format!("The body is not a JSON object: {}.", json_fault(&error))))?;
         let (model, model_at) = raw
             .model
             .and_then(|value| Some((serde_json::from_str::<String>(value.get()).ok()?, position(body, value))))
@@ -145,6 +146,12 @@ mod tests {
         ] {
             assert_eq!(renamed(json.as_bytes(), rename).as_deref(), expected.map(str::as_bytes), "{json}");
         }
+    }
+
+    #[test]
+    fn a_refusal_does_not_quote_the_body() {
+        let refused = format!("{:?}", RequestEnvelope::read(br#""planted""#).unwrap_err());
+        assert!(refused.contains("invalid type: string, expected ") && !refused.contains("planted"), "{refused}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use hostler_redact::serde_fault;
 use serde::{Deserialize, Serialize};
 
 use crate::rule::Rule;
@@ -247,9 +248,22 @@ fn read(path: &Path) -> Result<(Stamp, Stored), RuleBookError> {
     let read = fs_err::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
     match read {
         Ok(_) if text.len() as u64 > MAX_FILE => Err(unreadable("it is too large".to_owned())),
-        Ok(_) => Ok((stamp, toml::from_str(&text).map_err(|error| unreadable(error.message().to_owned()))?)),
+        Ok(_) => Ok((stamp, toml::from_str(&text).map_err(|error| unreadable(fault(&text, &error)))?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, Stored::default())),
         Err(error) => Err(unreadable(error.to_string())),
+    }
+}
+
+/// What is wrong and where, without the rules themselves: this is logged, and a command that somebody allowed may hold a
+/// password. What is neither serde's nor ours is the parser's, which quotes nothing.
+fn fault(text: &str, error: &toml::de::Error) -> String {
+    let fault = serde_fault(error.message()).unwrap_or_else(|| error.message().to_owned());
+    match error.span() {
+        Some(span) => {
+            let line = 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
+            format!("{fault} (line {line})")
+        }
+        None => fault,
     }
 }
 
@@ -316,6 +330,26 @@ mod tests {
         assert!(RuleBook::open(dir.path()).is_err(), "a host does not start with it");
         std::fs::remove_file(dir.path().join(FILE)).unwrap();
         assert!(book.page().broken.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_file_is_told_without_its_rules() {
+        let rules = |rule: &str| format!("[global]\nversion = 1\n\n[[global.rules]]\n{rule}\n");
+        for (text, expected) in [
+            (rules("effect = \"allow\"\nscope = \"planted\"\nrule = \"Read\""), "unknown variant, expected "),
+            (rules("effect = \"allow\"\nscope = \"global\"\nrule = [\"planted\"]"), "invalid type: sequence, expected"),
+            (
+                rules("effect = \"allow\"\nscope = \"global\"\nrule = \"Bash(planted\""),
+                "the stored rule number 1 cannot be read: the parenthesis",
+            ),
+            (rules("planted = \"planted"), "line 5"),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(FILE), text).unwrap();
+            let error = RuleBook::open(dir.path()).unwrap_err();
+            let said = format!("{error} {error:?}");
+            assert!(said.contains(expected) && !said.contains("planted"), "{said}");
+        }
     }
 
     #[test]

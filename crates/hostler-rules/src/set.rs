@@ -17,9 +17,16 @@ pub struct RuleSet {
 /// Rules that cannot be taken into a set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleSetError {
-    /// A rule's text is wrong.
-    #[error(transparent)]
-    Rule(#[from] RuleError),
+    /// A rule's text is wrong. It is told by its place: a command that somebody allowed may hold a password.
+    #[error("the stored rule number {number} cannot be read: {problem} (at character {position})")]
+    Rule {
+        /// Which one, from 1.
+        number: usize,
+        /// Where in its text, in characters from 1.
+        position: usize,
+        /// What to do about it.
+        problem: String,
+    },
     /// The rules are from another time.
     #[error("the stored rules are of version {found}, and this program reads version {VERSION}; use the newer program")]
     Version {
@@ -117,8 +124,11 @@ impl TryFrom<Stored> for RuleSet {
             return Err(RuleSetError::TooMany);
         }
         let mut set = Self::default();
-        for StoredRule { effect, scope, rule } in stored.rules {
-            set.add(Rule::parse(effect, scope, &rule)?)?;
+        for (at, StoredRule { effect, scope, rule }) in stored.rules.into_iter().enumerate() {
+            let rule = Rule::parse(effect, scope, &rule).map_err(|RuleError { position, problem, .. }| {
+                RuleSetError::Rule { number: at + 1, position, problem }
+            })?;
+            set.add(rule)?;
         }
         Ok(set)
     }

@@ -1,5 +1,6 @@
 //! The audit log: who decided what about which tool call. Written once, never changed; it goes with its session.
 
+use hostler_redact::json_fault;
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,7 @@ pub(crate) fn read(db: &Connection, session: &str, after: i64, limit: usize) -> 
     rows.map(|row| {
         let (id, body) = row?;
         let entry = serde_json::from_str(&body)
-            .map_err(|error| StoreError::Database(format!("an audit entry cannot be read: {error}")))?;
+            .map_err(|error| StoreError::Database(format!("an audit entry cannot be read: {}", json_fault(&error))))?;
         Ok(AuditRow { id, entry })
     })
     .collect()

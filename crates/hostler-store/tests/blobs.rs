@@ -120,6 +120,21 @@ async fn the_audit_log_is_read_by_page_and_goes_with_its_session() {
     assert_eq!(store.audit("claude:/2", 0, 100).await.unwrap().len(), 1);
 }
 
+#[tokio::test]
+async fn an_entry_that_cannot_be_read_is_an_error_without_its_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    store.sequencer().commit(batch("claude:/1").audit([decided("a")])).await.unwrap();
+    let damaged = rusqlite::Connection::open(dir.path().join("hostler.db")).unwrap();
+    damaged.execute("UPDATE audit SET body = '\"a password\"'", []).unwrap();
+    let error = store.audit("claude:/1", 0, 100).await.unwrap_err();
+    let said = format!("{error} {error:?}");
+    assert!(
+        said.contains("an audit entry cannot be read: invalid type: string") && !said.contains("password"),
+        "{said}"
+    );
+}
+
 #[test]
 fn contents_are_never_printed() {
     let blob = Blob::new("text/plain", "a password".as_bytes());

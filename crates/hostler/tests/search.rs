@@ -148,9 +148,9 @@ async fn what_cannot_be_looked_for_is_refused_with_a_sentence_and_odd_queries_ar
         (json!({}), "wrong parameters: missing field `query`"),
         (json!({"query": " \n"}), "query is empty: say what to look for"),
         (json!({"query": "x".repeat(5_000)}), "query must not be longer than 4096 bytes"),
-        (json!({"query": 7}), "wrong parameters: invalid type: integer `7`, expected a string"),
-        (json!({"query": "x", "limit": -1}), "wrong parameters: invalid value: integer `-1`"),
-        (json!({"query": "x", "offset": "far"}), "wrong parameters: invalid type: string \"far\""),
+        (json!({"query": 7}), "wrong parameters: invalid type: integer, expected a string"),
+        (json!({"query": "x", "limit": -1}), "wrong parameters: invalid value: integer, expected "),
+        (json!({"query": "x", "offset": "far"}), "wrong parameters: invalid type: string, expected "),
     ] {
         let refused = ask(&mut raw, params.clone()).await.unwrap_err();
         assert_eq!(refused["code"], -32602, "{params}: {refused}");

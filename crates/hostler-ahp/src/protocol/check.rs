@@ -3,6 +3,7 @@
 use ahp_types::StateAction;
 use ahp_types::state::{Message, MessageKind};
 use hostler_engine::Dispatch;
+use hostler_redact::json_fault;
 
 use super::bounds;
 use super::{By, ChannelKind, Here, actions};
@@ -26,7 +27,7 @@ pub(crate) fn check(kind: ChannelKind, name: &str, dispatch: &Dispatch) -> Resul
         return Err(format!("this host does not offer {what}"));
     }
     if let StateAction::Unknown(value) = &dispatch.action {
-        let why = row.malformation(value.clone()).map(|error| error.to_string()).unwrap_or_default();
+        let why = row.malformation(value.clone()).map(|error| json_fault(&error)).unwrap_or_default();
         return Err(format!("the action {name:?} is malformed: {}", short(&why)));
     }
     if row.by == By::Itself && speaks_for(&dispatch.action) != Some(&dispatch.client_id) {

@@ -18,6 +18,7 @@ use ahp_types::commands::{
 };
 use ahp_types::messages::JsonRpcError;
 use ahp_types::state::{ChatState, MessageAttachment, SessionState, SnapshotState};
+use hostler_redact::json_fault;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -379,7 +380,7 @@ impl Client {
         self.commands.send(Command::Request { method, params, reply }).await.map_err(|_| gone())?;
         let result = answer.await.map_err(|_| gone())??;
         serde_json::from_str(result.get())
-            .map_err(|error| ClientError::Unexpected { method, reason: error.to_string() })
+            .map_err(|error| ClientError::Unexpected { method, reason: json_fault(&error) })
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hostler_files::{Access, FileError, Files, Root, Roots, Write, path_of, uri_of};
+use hostler_redact::json_fault;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -83,7 +84,8 @@ impl Grants {
         let roots = own(directory);
         let book = match roots.read(&directory.join(FILE), MAX_FILE) {
             Ok(contents) => serde_json::from_slice(&contents).unwrap_or_else(|error| {
-                tracing::warn!(%error, "the file of the grants cannot be read; nothing is granted by it");
+                let error = json_fault(&error);
+                tracing::warn!(error, "the file of the grants cannot be read; nothing is granted by it");
                 Vec::new()
             }),
             Err(FileError::NotFound) => Vec::new(),

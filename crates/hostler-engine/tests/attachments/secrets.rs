@@ -1,36 +1,18 @@
 //! Contents live in the store's blobs and nowhere else, and where a file lay is nobody's business.
 
-use std::sync::{Arc, Mutex};
-
 use ahp_types::state::PendingMessageKind;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::bench::{embedded, pending, starts, with};
 use crate::common::Rig;
+use crate::common::log::Log;
 
 const SECRET: &str = "c0nfid3ntial-contents-of-a-file-that-nobody-may-find-anywhere";
 
-/// Everything that was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn contents_are_in_no_journal_snapshot_envelope_or_log() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(move || writer.clone());
-    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let (log, _guard) = Log::begin();
     tracing::trace!("the log works");
 
     let secret = embedded("h1dden-directory/file.txt", SECRET.as_bytes());
@@ -85,7 +67,7 @@ async fn contents_are_in_no_journal_snapshot_envelope_or_log() {
     let heard = serde_json::to_string(&listener.chat).unwrap() + &listener.heard.join("\n") + &listener.actions;
     assert!(!heard.contains(SECRET) && !heard.contains(encoded));
     assert!(listener.actions.contains("ahp-content:/"), "envelopes were looked at");
-    let logged = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+    let logged = log.text();
     assert!(logged.contains("the log works"));
     for word in [SECRET, encoded, "h1dden-directory", "file.txt", "broken.bin"] {
         assert!(!logged.contains(word), "{word} was logged");

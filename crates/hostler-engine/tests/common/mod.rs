@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod commands;
+pub mod log;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

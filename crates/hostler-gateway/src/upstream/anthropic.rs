@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use hostler_redact::{json_fault, place};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use reqwest::RequestBuilder;
 use secrecy::ExposeSecret;
@@ -59,7 +60,7 @@ impl AnthropicConfig {
 impl fmt::Debug for AnthropicConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnthropicConfig")
-            .field("host", &self.base_url.host_str())
+            .field("host", &place(&self.base_url))
             .field("credential", &self.credential)
             .finish_non_exhaustive()
     }
@@ -135,8 +136,9 @@ impl AnthropicUpstream {
             query.extend(after.as_deref().map(|after| ("after_id", after)));
             let request = self.request(Method::GET, &["v1", "models"], &query)?.header("anthropic-version", VERSION);
             let body = over_http::whole(self.send(request).await?).await?;
-            let page: Page = serde_json::from_slice(&body)
-                .map_err(|error| UpstreamError::Unintelligible { reason: format!("its list of models: {error}") })?;
+            let page: Page = serde_json::from_slice(&body).map_err(|error| UpstreamError::Unintelligible {
+                reason: format!("its list of models: {}", json_fault(&error)),
+            })?;
             models.extend(page.data.into_iter().map(|listed| UpstreamModel {
                 name: listed.display_name.unwrap_or_else(|| listed.id.clone()),
                 id: listed.id,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{print_json, table};
+use super::{not_understood, print_json, table};
 use crate::Io;
 use crate::console::{Style, one_line};
 use crate::environment::HostEnvironment;
@@ -44,8 +44,7 @@ pub(super) async fn doctor(
             io.signals.unless(asked).await??
         }
     };
-    let checkup: Checkup = serde_json::from_str(answer.get())
-        .map_err(|error| Failure::new(Exit::Failed, format!("The host's answer was not understood: {error}.")))?;
+    let checkup: Checkup = serde_json::from_str(answer.get()).map_err(|error| not_understood(&error))?;
     if json {
         print_json(&answer, io)?;
     } else {

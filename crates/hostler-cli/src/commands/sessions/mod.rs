@@ -7,6 +7,7 @@ mod transcript;
 
 use ahp_types::actions::{SessionIsArchivedChangedAction, SessionTitleChangedAction, StateAction};
 use ahp_types::state::{ChatState, SessionState, SessionStatus, SessionSummary};
+use hostler_redact::json_fault;
 use serde::Serialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
@@ -287,6 +288,11 @@ async fn agreed(stdin: &mut (impl AsyncRead + Unpin)) -> std::io::Result<bool> {
     }
     let answer = String::from_utf8_lossy(&line).trim().to_lowercase();
     Ok(answer == "y" || answer == "yes")
+}
+
+/// An answer that is newer, or older, than what this command knows.
+fn not_understood(error: &serde_json::Error) -> Failure {
+    Failure::new(Exit::Failed, format!("The host's answer was not understood: {}.", json_fault(error)))
 }
 
 fn print_json(value: &impl Serialize, io: &mut Io) -> Result<(), Failure> {

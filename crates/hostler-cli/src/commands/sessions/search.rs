@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::table;
+use super::{not_understood, table};
 use crate::Io;
 use crate::args::SearchArgs;
 use crate::client::{Client, SearchParams};
@@ -116,8 +116,7 @@ fn query(args: &SearchArgs, working_directory: &Path) -> String {
 }
 
 fn print(item: &RawValue, environment: &HostEnvironment, io: &mut Io) -> Result<(), Failure> {
-    let item: Item = serde_json::from_str(item.get())
-        .map_err(|error| Failure::new(Exit::Failed, format!("The host's answer was not understood: {error}.")))?;
+    let item: Item = serde_json::from_str(item.get()).map_err(|error| not_understood(&error))?;
     let title = if item.title.is_empty() { "(without a title)".to_owned() } else { one_line(&item.title) };
     io.console.out_line(&title, Style::Bold)?;
     let id = item.session.rsplit('/').next().unwrap_or(&item.session);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hostler_redact::json_fault;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -22,7 +23,7 @@ impl Inexpressible {
 /// Decodes the value at a path.
 pub(super) fn read<'a, T: Deserialize<'a>>(path: &str, raw: &'a RawValue) -> Result<T, Inexpressible> {
     serde_json::from_str(raw.get()).map_err(|error| {
-        let said = error.to_string();
+        let said = json_fault(&error);
         // Lines and columns are counted from the value's own beginning, where nobody looks.
         let what = said.rsplit_once(" at line ").map_or(said.as_str(), |(what, _)| what);
         Inexpressible::new(path, format!("{what}."))
@@ -36,7 +37,7 @@ impl<'a> Fields<'a> {
     pub(super) fn of(body: &'a [u8]) -> Result<Self, Inexpressible> {
         serde_json::from_slice(body)
             .map(Self)
-            .map_err(|error| Inexpressible::new("body", format!("not a JSON object: {error}.")))
+            .map_err(|error| Inexpressible::new("body", format!("not a JSON object: {}.", json_fault(&error))))
     }
 
     /// Takes a field out; `null` counts as absent.
@@ -63,5 +64,19 @@ impl<'a> Fields<'a> {
             )),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_value() {
+        let mut fields = Fields::of(br#"{"max_tokens":"planted"}"#).unwrap();
+        let wrong = fields.take::<u64>("max_tokens").unwrap_err();
+        assert_eq!(wrong, Inexpressible::new("max_tokens", "invalid type: string, expected u64."));
+        let wrong = Fields::of(br#""planted""#).err().unwrap().to_string();
+        assert!(wrong.contains("invalid type: string, expected ") && !wrong.contains("planted"), "{wrong}");
     }
 }

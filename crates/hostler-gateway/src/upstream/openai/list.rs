@@ -1,5 +1,6 @@
 //! The list of models. Only the id is common to all servers; some tell sizes, each by a name of its own.
 
+use hostler_redact::json_fault;
 use serde::Deserialize;
 
 use crate::upstream::{UpstreamError, UpstreamModel};
@@ -37,8 +38,9 @@ struct TopProvider {
 
 /// Reads the answer to `GET …/models`.
 pub(super) fn read(body: &[u8]) -> Result<Vec<UpstreamModel>, UpstreamError> {
-    let list: List = serde_json::from_slice(body)
-        .map_err(|error| UpstreamError::Unintelligible { reason: format!("its list of models: {error}") })?;
+    let list: List = serde_json::from_slice(body).map_err(|error| UpstreamError::Unintelligible {
+        reason: format!("its list of models: {}", json_fault(&error)),
+    })?;
     Ok(list.data.into_iter().map(model).collect())
 }
 
@@ -83,5 +85,7 @@ mod tests {
             ]
         );
         assert!(read(b"<html>").is_err());
+        let refused = read(br#"{"data":[{"id":"m","context_window":"planted"}]}"#).unwrap_err().to_string();
+        assert!(refused.contains("invalid type: string, expected u64") && !refused.contains("planted"), "{refused}");
     }
 }

@@ -1,6 +1,7 @@
 //! A whole chat completion becomes a message.
 
 use bytes::Bytes;
+use hostler_redact::json_fault;
 use serde_json::value::RawValue;
 
 use super::answer::{Block, Message, Usage};
@@ -8,13 +9,13 @@ use super::call_ids::CallIds;
 use super::failure;
 use super::finish::Finish;
 use super::request::Expected;
-use super::wire::{self, CallDelta, Choice, Completion};
+use super::wire::{CallDelta, Choice, Completion};
 use crate::upstream::UpstreamError;
 
 /// Translates a body; `id` is the new message's and `model` the one that was asked for.
 pub(super) fn translate(body: &[u8], id: &str, model: &str, expected: Expected) -> Result<Bytes, UpstreamError> {
     let completion: Completion<'_> = serde_json::from_slice(body)
-        .map_err(|error| unintelligible(format!("it is no chat completion: {}", wire::what_is_wrong(&error))))?;
+        .map_err(|error| unintelligible(format!("it is no chat completion: {}", json_fault(&error))))?;
     if let Some(error) = completion.error {
         return Err(failure::told(error).into());
     }

@@ -4,6 +4,7 @@
 //! not arrived (bounded by the splitter) and a few numbers per tool call (bounded by [`super::blocks::MAX_CALLS`]).
 
 use bytes::Bytes;
+use hostler_redact::json_fault;
 
 use super::answer::{Message, Stop, StreamEvent, Usage};
 use super::blocks::Blocks;
@@ -11,7 +12,7 @@ use super::call_ids::CallIds;
 use super::failure;
 use super::finish::Finish;
 use super::request::Expected;
-use super::wire::{self, Choice, Completion, CompletionUsage};
+use super::wire::{Choice, Completion, CompletionUsage};
 use crate::error;
 use crate::sse::EventSplitter;
 use crate::upstream::UpstreamError;
@@ -108,7 +109,7 @@ impl MessageInMaking {
             b"" => {}
             json => {
                 let chunk: Completion<'_> = serde_json::from_slice(json).map_err(|error| {
-                    let reason = format!("a chunk is no chat completion: {}", wire::what_is_wrong(&error));
+                    let reason = format!("a chunk is no chat completion: {}", json_fault(&error));
                     UpstreamError::Unintelligible { reason }
                 })?;
                 return self.chunk(&chunk);

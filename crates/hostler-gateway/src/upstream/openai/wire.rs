@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use hostler_redact::json_fault;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -266,7 +267,7 @@ impl<'a> Delta<'a> {
             return Ok(Some(text).filter(|text| !text.is_empty()));
         }
         let parts: Vec<TextPart<'_>> = serde_json::from_str(raw.get())
-            .map_err(|error| format!("its content is no text: {}", what_is_wrong(&error)))?;
+            .map_err(|error| format!("its content is no text: {}", json_fault(&error)))?;
         let mut text = String::new();
         for part in parts {
             if part.kind != "text" {
@@ -313,14 +314,4 @@ pub(super) fn string<'a>(raw: &'a RawValue) -> Option<Cow<'a, str>> {
     #[serde(transparent)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
     raw.get().starts_with('"').then(|| serde_json::from_str::<Text<'a>>(raw.get()).ok().map(|text| text.0)).flatten()
-}
-
-/// Where an answer fails to be one, without quoting it: reasons are logged, and answers are not.
-pub(super) fn what_is_wrong(error: &serde_json::Error) -> String {
-    let what = match error.classify() {
-        serde_json::error::Category::Data => "a field of an unexpected type",
-        serde_json::error::Category::Syntax | serde_json::error::Category::Io => "no JSON",
-        serde_json::error::Category::Eof => "JSON that ends too soon",
-    };
-    format!("{what} at line {}, column {}", error.line(), error.column())
 }

@@ -14,6 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream};
+use hostler_redact::json_fault;
 use http::{HeaderMap, StatusCode};
 
 use self::conversation::Conversation;
@@ -74,8 +75,9 @@ impl Upstream for ScriptedUpstream {
 
 /// What the model does in answer to this request.
 fn act(body: &[u8]) -> Result<Act, UpstreamError> {
-    let conversation = Conversation::read(body)
-        .map_err(|error| refused(StatusCode::BAD_REQUEST, &format!("The messages cannot be read: {error}.")))?;
+    let conversation = Conversation::read(body).map_err(|error| {
+        refused(StatusCode::BAD_REQUEST, &format!("The messages cannot be read: {}.", json_fault(&error)))
+    })?;
     let request = conversation.last_request();
     let script = Script::parse(&request.text)
         .map_err(|error| refused(StatusCode::BAD_REQUEST, &format!("The script cannot be played: {error}.")))?;

@@ -1,5 +1,6 @@
 //! The command line's grammar and its help. Values are text here; `settings` reads them.
 
+mod hidden;
 mod rules;
 mod sessions;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use hidden::Hidden;
 pub(crate) use rules::{RuleArgs, RuleEffect, RulesCommand};
 pub(crate) use sessions::{SearchArgs, SessionsCommand};
 
@@ -149,7 +151,7 @@ pub(crate) struct ServeArgs {
     listen: Option<OsString>,
     /// The token that clients must show; other users may see it in the process list, a file is safer
     #[arg(long, value_name = "TOKEN")]
-    token: Option<OsString>,
+    token: Option<Hidden<OsString>>,
     /// A file that holds the token [default: one made in the state directory]
     #[arg(long, value_name = "FILE")]
     token_file: Option<OsString>,
@@ -181,7 +183,7 @@ pub(crate) struct UpstreamArgs {
     upstream: Option<OsString>,
     /// Where that upstream is, if not at its usual address
     #[arg(long, value_name = "URL")]
-    upstream_url: Option<OsString>,
+    upstream_url: Option<Hidden<OsString>>,
 }
 
 /// Runs the gateway alone: one address and one bearer in front of all upstreams.
@@ -233,7 +235,7 @@ Examples:
   hostler run --json \"hi\" | jq -r 'select(.action.type == \"chat/delta\") | .action.content'")]
 pub(crate) struct RunArgs {
     /// The message; - reads it from stdin
-    pub(crate) prompt: String,
+    pub(crate) prompt: Hidden<String>,
     /// The folder that the agent works in [default: the current one]
     #[arg(long, value_name = "DIR")]
     cwd: Option<OsString>,
@@ -405,20 +407,20 @@ impl Cli {
         match &self.command {
             Command::Serve(args) => {
                 flags.text(Key::Listen, args.listen.as_ref());
-                flags.text(Key::Token, args.token.as_ref());
+                flags.text(Key::Token, args.token.as_ref().map(Hidden::expose));
                 flags.text(Key::TokenFile, args.token_file.as_ref());
                 flags.switch(Key::NoToken, args.no_token);
                 flags.text(Key::TlsCert, args.tls_cert.as_ref());
                 flags.text(Key::TlsSecret, args.tls_key.as_ref());
                 flags.text(Key::Upstream, args.upstream.upstream.as_ref());
-                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref());
+                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref().map(Hidden::expose));
                 flags.text(Key::Claude, args.claude.as_ref());
                 flags.switch(Key::ExitOnStdinEof, args.exit_on_stdin_eof);
             }
             Command::Proxy(args) => {
                 flags.text(Key::ProxyListen, args.listen.as_ref());
                 flags.text(Key::Upstream, args.upstream.upstream.as_ref());
-                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref());
+                flags.text(Key::UpstreamUrl, args.upstream.upstream_url.as_ref().map(Hidden::expose));
                 flags.switch(Key::LogRequests, args.log_requests);
                 flags.switch(Key::Metrics, args.metrics);
                 flags.switch(Key::ExitOnStdinEof, args.exit_on_stdin_eof);
@@ -483,6 +485,21 @@ mod tests {
     #[test]
     fn the_grammar_holds_together() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn what_was_typed_in_confidence_is_not_printed() {
+        for line in [
+            "serve --token planted --upstream-url https://ada:planted@box.example",
+            "proxy --upstream-url https://ada:planted@box.example",
+            "run planted",
+            "sessions search planted",
+            "sessions rename 1f0c planted",
+        ] {
+            let typed = Cli::try_parse_from(["hostler"].into_iter().chain(line.split(' '))).unwrap();
+            let shown = format!("{typed:?}");
+            assert!(shown.contains("[hidden]") && !shown.contains("planted"), "{shown}");
+        }
     }
 
     #[test]

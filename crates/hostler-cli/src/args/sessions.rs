@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::Hidden;
+
 /// Lists, shows and tidies the sessions of the host.
 ///
 /// Uses the host of the state directory; where none runs, one is started for the time being. A SESSION is named by its
@@ -58,7 +60,7 @@ Examples:
         /// The session
         session: String,
         /// The new title
-        title: String,
+        title: Hidden<String>,
     },
     /// Puts a tag on a session, where the agent's own command keeps tags, too.
     #[command(after_long_help = "\
@@ -147,7 +149,7 @@ Examples:
 pub(crate) struct SearchArgs {
     /// What to look for
     #[arg(required = true, value_name = "QUERY")]
-    pub(crate) query: Vec<String>,
+    pub(crate) query: Vec<Hidden<String>>,
     /// Only sessions of this directory and those below it, or with this in their directory's name
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     pub(crate) workspace: Option<PathBuf>,

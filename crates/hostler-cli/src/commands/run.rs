@@ -26,10 +26,10 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     if args.session.is_none() && !settings.cwd.is_dir() {
         return Err(Failure::new(Exit::Usage, format!("{} is not a directory.", settings.cwd.display())));
     }
-    if args.prompt == "-" && args.attach.iter().any(|name| name == "-") {
+    if args.prompt.expose() == "-" && args.attach.iter().any(|name| name == "-") {
         return Err(Failure::new(Exit::Usage, "stdin is either the message or an attachment, not both."));
     }
-    let prompt = io.signals.unless(read_prompt(&args.prompt, !args.attach.is_empty(), &mut io.stdin)).await??;
+    let prompt = io.signals.unless(read_prompt(args.prompt.expose(), !args.attach.is_empty(), &mut io.stdin)).await??;
     let reading = attach::attached(&args.attach, &settings.attachments, &wiring.environment, &mut io.stdin);
     let attachments = match io.signals.unless(reading).await?? {
         Ok(attachments) => attachments,
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     let environment = &wiring.environment;
     // Who gave the message on stdin has nothing more to say there.
     let attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
-    let attended = attended && args.prompt != "-" && !args.attach.iter().any(|name| name == "-");
+    let attended = attended && args.prompt.expose() != "-" && !args.attach.iter().any(|name| name == "-");
     let attended = attended.then(|| Editor::of(environment));
     let said = Said { prompt, attachments };
     let end = converse(said, args, settings, attended, &mut host, spinner, io).await;

@@ -51,7 +51,7 @@ fn check(command: &SessionsCommand, environment: &HostEnvironment) -> Result<(),
         SessionsCommand::Export { audit: false, .. } => {
             Err(Failure::new(Exit::Usage, "Say what to export: --audit, the session's audit log."))
         }
-        SessionsCommand::Rename { title, .. } if title.trim().is_empty() => {
+        SessionsCommand::Rename { title, .. } if title.expose().trim().is_empty() => {
             Err(Failure::new(Exit::Usage, "The title is empty."))
         }
         _ => Ok(()),
@@ -80,9 +80,9 @@ async fn act(
             show(session, *reasoning, settings.json, environment, host, io).await
         }
         SessionsCommand::Rename { session, title } => {
-            let action = SessionTitleChangedAction { title: title.clone() };
+            let action = SessionTitleChangedAction { title: title.expose().clone() };
             let session = change(session, StateAction::SessionTitleChanged(action), host, io).await?;
-            io.console.note(&format!("{} is now called {}.", name(&session), one_line(title)), Style::Plain);
+            io.console.note(&format!("{} is now called {}.", name(&session), one_line(title.expose())), Style::Plain);
             Ok(())
         }
         SessionsCommand::Archive { session, undo } => {

@@ -100,7 +100,8 @@ async fn find(
 
 /// The query with what the options say.
 fn query(args: &SearchArgs, working_directory: &Path) -> String {
-    let mut query = args.query.join(" ");
+    let words: Vec<&str> = args.query.iter().map(|word| word.expose().as_str()).collect();
+    let mut query = words.join(" ");
     let mut filter = |name: &str, value: &str| query.push_str(&format!(" {name}:\"{}\"", value.replace('"', " ")));
     if let Some(workspace) = &args.workspace {
         let path = working_directory.join(workspace);

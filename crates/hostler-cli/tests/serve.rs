@@ -123,8 +123,9 @@ async fn the_configuration_file_is_read_and_its_unknown_keys_named() {
     let mut stage = Stage::new();
     let directory = stage.scratch.path().join(".config/hostler");
     std::fs::create_dir_all(&directory).unwrap();
-    std::fs::write(directory.join("config.toml"), "upstream = 'scripted'\ncolour = 'blue'\n[agent.env]\nA = 'b'\n")
-        .unwrap();
+    let config = "upstream = 'scripted'\ncolour = 'blue'\n[agent.env]\nA = 'planted'\n\
+        [upstreams.anthropic]\nurl = 'https://ada:planted@box.example/planted'\n";
+    std::fs::write(directory.join("config.toml"), config).unwrap();
     let launcher = FakeLauncher::new([]);
     let serving = tokio::spawn(stage.command(&SERVE, stage.wiring(&launcher)));
     stage.out.wait_for("\n").await;
@@ -132,6 +133,9 @@ async fn the_configuration_file_is_read_and_its_unknown_keys_named() {
     assert_eq!(serving.await.unwrap(), Exit::Done);
     let options = launcher.seen.options.lock().unwrap();
     assert_eq!(options[0].gateway.upstreams[0].name, "scripted");
-    assert_eq!(options[0].agent_env, [("A".to_owned(), "b".to_owned())]);
+    let [(name, value)] = &options[0].agent_env[..] else { panic!("{:?}", options[0].agent_env) };
+    assert_eq!((name.as_str(), value.expose_secret()), ("A", "planted"));
+    let shown = format!("{:?}", options[0]);
+    assert!(shown.contains("https://box.example") && !shown.contains("planted"), "{shown}");
     assert!(stage.err.text().contains("config.toml line 2: `colour` is not a setting"), "{}", stage.err.text());
 }

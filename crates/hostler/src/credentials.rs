@@ -113,8 +113,8 @@ impl DeviceLogin for GitHubLogin {
             let UpstreamSettings::Copilot { github_url, client_id, .. } = &upstream.settings else {
                 return Err(VaultError(format!("the {} upstream has no page to sign in", upstream.kind())));
             };
-            let url = upstreams::address(&upstream, github_url.as_deref(), GITHUB_URL)
-                .map_err(|error| VaultError(error.to_string()))?;
+            let url =
+                upstreams::address(github_url.as_ref(), GITHUB_URL).map_err(|error| VaultError(error.to_string()))?;
             let config = DeviceLoginConfig::new(url, client_id.clone());
             let show = |code: &hostler_gateway::DeviceCode| {
                 show(DeviceCode {

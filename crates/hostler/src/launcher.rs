@@ -22,6 +22,7 @@ use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
 use hostler_telemetry::LogTap;
 use hostler_web::Site;
+use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value};
 
 use crate::agent::{self, Chosen};
@@ -231,7 +232,8 @@ fn driver(
         let mut config = ClaudeConfig::new(executable, supervisor.clone(), runtime_dir.clone());
         config.host_environment = surroundings.vars.clone().into_iter().collect();
         config.upstream_credentials = options.credential_variables.iter().map(OsString::from).collect();
-        config.agent_env = options.agent_env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        config.agent_env =
+            options.agent_env.iter().map(|(name, value)| (name.into(), value.expose_secret().into())).collect();
         config.holder = format!("the host with process {} ({})", std::process::id(), options.state_dir.display());
         if let Some(limit) = options.handshake_timeout {
             config.handshake_timeout = limit;

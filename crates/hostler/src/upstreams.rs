@@ -13,6 +13,7 @@ use hostler_gateway::{
     CredentialVault, Dollars, GITHUB_API_URL, GITHUB_URL, Gateway, GatewayConfig, Limits, NamedUpstream, OpenAiConfig,
     OpenAiUpstream, Price, Prices, ScriptedUpstream, SessionLimits, SignIns, TokenLimit, Upstream, Upstreams,
 };
+use hostler_redact::SafeUrl;
 use url::Url;
 
 use crate::credentials;
@@ -87,14 +88,14 @@ impl Joined {
                 let config = AnthropicConfig {
                     credential: credentials::source(&self.vault, spec)?,
                     credential_header: if *bearer { CredentialHeader::Bearer } else { CredentialHeader::ApiKey },
-                    ..AnthropicConfig::new(address(spec, url.as_deref(), ANTHROPIC)?)
+                    ..AnthropicConfig::new(address(url.as_ref(), ANTHROPIC)?)
                 };
                 Ok(Arc::new(AnthropicUpstream::new(config)))
             }
             UpstreamSettings::OpenAi { url, max_tokens_field } => {
                 let mut config = OpenAiConfig {
                     credential: credentials::source(&self.vault, spec)?,
-                    ..OpenAiConfig::new(address(spec, url.as_deref(), OPENAI)?)
+                    ..OpenAiConfig::new(address(url.as_ref(), OPENAI)?)
                 };
                 match max_tokens_field.as_deref() {
                     None => {}
@@ -104,11 +105,11 @@ impl Joined {
                 Ok(Arc::new(OpenAiUpstream::new(config)))
             }
             UpstreamSettings::Copilot { github_url, github_api_url, api_url, integration_id, mode, .. } => {
-                let github = address(spec, github_api_url.as_deref(), GITHUB_API_URL)?;
+                let github = address(github_api_url.as_ref(), GITHUB_API_URL)?;
                 let mut config = CopilotConfig::new(github, credentials::source(&self.vault, spec)?);
-                config.github_url = Some(address(spec, github_url.as_deref(), GITHUB_URL)?);
+                config.github_url = Some(address(github_url.as_ref(), GITHUB_URL)?);
                 config.sign_ins = Some(Arc::clone(&self.sign_ins));
-                config.api_url = api_url.as_deref().map(|url| address(spec, Some(url), url)).transpose()?;
+                config.api_url = api_url.as_ref().map(|url| url.expose().clone());
                 config.integration_id = integration_id.clone();
                 config.mode = match mode {
                     CopilotMode::Exchange => hostler_gateway::CopilotMode::Exchange,
@@ -161,10 +162,11 @@ fn prices(settings: &[PriceSettings]) -> Result<Prices, LaunchError> {
 }
 
 /// An upstream's address, or where it usually is.
-pub(crate) fn address(spec: &UpstreamSpec, url: Option<&str>, usual: &str) -> Result<Url, LaunchError> {
-    Url::parse(url.unwrap_or(usual)).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(|| {
-        LaunchError::Other(format!("The address of the upstream {} is no http or https URL.", spec.name))
-    })
+pub(crate) fn address(url: Option<&SafeUrl>, usual: &str) -> Result<Url, LaunchError> {
+    match url {
+        Some(url) => Ok(url.expose().clone()),
+        None => Url::parse(usual).map_err(sentence),
+    }
 }
 
 /// A reason of the gateway's, as a sentence.
@@ -187,7 +189,7 @@ mod tests {
     fn spec(name: &str, path: &str) -> UpstreamSpec {
         UpstreamSpec {
             name: name.to_owned(),
-            settings: UpstreamSettings::Anthropic { url: Some("http://127.0.0.1:9".to_owned()), bearer: false },
+            settings: UpstreamSettings::Anthropic { url: SafeUrl::parse("http://127.0.0.1:9"), bearer: false },
             credential: CredentialSpec::File(PathBuf::from(path)),
         }
     }

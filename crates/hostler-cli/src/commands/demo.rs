@@ -107,7 +107,7 @@ fn scratch_settings(settings: &Settings, scratch: &Path) -> Result<Settings, Fai
         std::fs::create_dir(directory)?;
     }
     settings.agent_env.retain(|(name, _)| name != "CLAUDE_CONFIG_DIR");
-    settings.agent_env.push(("CLAUDE_CONFIG_DIR".to_owned(), claude.display().to_string()));
+    settings.agent_env.push(("CLAUDE_CONFIG_DIR".to_owned(), claude.display().to_string().into()));
     Ok(settings)
 }
 

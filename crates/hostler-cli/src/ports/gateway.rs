@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use hostler_redact::SafeUrl;
 use secrecy::{ExposeSecret as _, SecretString};
 
 /// How a gateway answers. Everything here counts without a restart when it changes.
@@ -41,24 +42,24 @@ impl UpstreamSpec {
     }
 }
 
-/// What an upstream is and where, per kind. Addresses are http or https URLs.
+/// What an upstream is and where, per kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpstreamSettings {
     /// Anthropic, or any server of its Messages API.
     Anthropic {
         /// Where, if not at Anthropic.
-        url: Option<String>,
+        url: Option<SafeUrl>,
         /// Whether the key is sent as a bearer and not as `x-api-key`.
         bearer: bool,
     },
     /// GitHub Copilot.
     Copilot {
         /// GitHub's web address, if not the usual one.
-        github_url: Option<String>,
+        github_url: Option<SafeUrl>,
         /// GitHub's API, if not the usual one.
-        github_api_url: Option<String>,
+        github_api_url: Option<SafeUrl>,
         /// Copilot's API; found out through GitHub if absent.
-        api_url: Option<String>,
+        api_url: Option<SafeUrl>,
         /// Sent as the integration's id.
         integration_id: Option<String>,
         /// The OAuth application that signs in.
@@ -69,7 +70,7 @@ pub enum UpstreamSettings {
     /// An OpenAI-compatible server.
     OpenAi {
         /// Where, if not at OpenAI.
-        url: Option<String>,
+        url: Option<SafeUrl>,
         /// The field that limits an answer, if not the usual one of that server.
         max_tokens_field: Option<String>,
     },

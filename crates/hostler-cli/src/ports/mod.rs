@@ -95,8 +95,8 @@ pub struct HostOptions {
     pub attachments: Limits,
     /// How many bytes the contents that sessions keep may be together, if not as many as usual.
     pub quota: Option<u64>,
-    /// Variables that are added to the agents' environment.
-    pub agent_env: Vec<(String, String)>,
+    /// Variables that are added to the agents' environment. They may hold keys.
+    pub agent_env: Vec<(String, SecretString)>,
     /// Whether sessions may skip permissions altogether, if a client chooses that.
     pub allow_bypass: bool,
     /// Whether clients may not run commands in the user's shell.

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use secrecy::SecretString;
 use toml::de::{DeTable, DeValue};
 
 use super::sections::{Sections, UpstreamSection};
@@ -11,7 +12,7 @@ use crate::ports::{LimitSettings, PriceSettings};
 #[derive(Default)]
 pub(crate) struct ConfigFile {
     pub(super) values: BTreeMap<Key, (Value, String)>,
-    pub(super) agent_env: Vec<(String, String)>,
+    pub(super) agent_env: Vec<(String, SecretString)>,
     pub(super) upstreams: Vec<UpstreamSection>,
     pub(super) limits: LimitSettings,
     pub(super) prices: Vec<PriceSettings>,
@@ -87,7 +88,7 @@ impl ConfigFile {
                 || SettingsError::Invalid { origin: origin.clone(), expected: "a table of strings".to_owned() };
             for (variable, value) in value.get_ref().as_table().ok_or_else(invalid)? {
                 let value = value.get_ref().as_str().ok_or_else(invalid)?;
-                self.agent_env.push((variable.get_ref().to_string(), value.to_owned()));
+                self.agent_env.push((variable.get_ref().to_string(), value.into()));
             }
         }
         Ok(())

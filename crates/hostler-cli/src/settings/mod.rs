@@ -69,7 +69,7 @@ pub(crate) struct Settings {
     pub(crate) attachments: Limits,
     /// How many bytes the contents that sessions keep may be together, if not as many as usual.
     pub(crate) quota: Option<u64>,
-    pub(crate) agent_env: Vec<(String, String)>,
+    pub(crate) agent_env: Vec<(String, SecretString)>,
     pub(crate) allow_bypass: bool,
     pub(crate) no_commands: bool,
     pub(crate) terminals: TerminalOptions,

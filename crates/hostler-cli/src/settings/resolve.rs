@@ -3,7 +3,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::attachments::parse_bytes;
 use super::sections::{KeySetting, UpstreamSection};
@@ -242,11 +242,11 @@ impl Layers {
     }
 
     /// What a running host cannot change, by name.
-    fn restart(&self, agent_env: &[(String, String)]) -> BTreeMap<&'static str, Value> {
+    fn restart(&self, agent_env: &[(String, SecretString)]) -> BTreeMap<&'static str, Value> {
         let named = TABLE.iter().filter(|setting| setting.counts == Counts::NextStart);
         let mut fixed: BTreeMap<&'static str, Value> =
             named.filter_map(|setting| Some((setting.name, self.get(setting.key)?.0.clone()))).collect();
-        let pairs = agent_env.iter().map(|(name, value)| format!("{name}={value}"));
+        let pairs = agent_env.iter().map(|(name, value)| format!("{name}={}", value.expose_secret()));
         fixed.insert("agent.env", Value::List(pairs.collect()));
         fixed
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use hostler_redact::SafeUrl;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -54,7 +55,7 @@ impl Field<'_> {
         text.map(str::to_owned).ok_or_else(|| self.invalid("a string"))
     }
 
-    fn url(&self) -> Result<String, SettingsError> {
+    fn url(&self) -> Result<SafeUrl, SettingsError> {
         parse_url(&self.text()?).map_err(|expected| self.invalid(&expected))
     }
 

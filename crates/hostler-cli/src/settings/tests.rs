@@ -1,5 +1,8 @@
 use std::time::Duration;
 
+use hostler_redact::SafeUrl;
+use secrecy::ExposeSecret as _;
+
 use super::*;
 use crate::ports::{BackgroundOnStop, ClaudeChoice, Durability, Unattended, UpstreamSettings};
 
@@ -88,7 +91,7 @@ fn values_are_read_as_what_they_are() {
     ";
     let settings = check(&[], &[("HOSTLER_ALLOWED_HOSTS", "a.example, b.example")], file).unwrap();
     assert_eq!(settings.claude, ClaudeChoice::Js);
-    let openai = UpstreamSettings::OpenAi { url: Some("http://127.0.0.1:9/v1".into()), max_tokens_field: None };
+    let openai = UpstreamSettings::OpenAi { url: SafeUrl::parse("http://127.0.0.1:9/v1"), max_tokens_field: None };
     assert_eq!(settings.gateway.upstreams[0].settings, openai);
     assert_eq!(settings.allowed_origins, ["https://a.example", "https://b.example"]);
     assert_eq!(settings.allowed_hosts, ["a.example", "b.example"]);
@@ -98,7 +101,8 @@ fn values_are_read_as_what_they_are() {
     assert!(settings.allow_bypass);
     assert_eq!(settings.unattended, Unattended::Deny(Some(Duration::from_secs(30))));
     assert!(settings.json && settings.state_dir_given && !settings.upstream_from_flag);
-    assert_eq!(settings.agent_env, [("EDITOR".to_owned(), "true".to_owned())]);
+    let [(name, value)] = &settings.agent_env[..] else { panic!("{:?}", settings.agent_env) };
+    assert_eq!((name.as_str(), value.expose_secret()), ("EDITOR", "true"));
 }
 
 #[test]

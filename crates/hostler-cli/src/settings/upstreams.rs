@@ -1,6 +1,7 @@
 //! Which upstreams there are, which is the default, and where each one's credential comes from.
 
-use url::{Host, Url};
+use hostler_redact::SafeUrl;
+use url::Host;
 
 use super::sections::{KeySetting, UpstreamSection, usual};
 use crate::environment::HostEnvironment;
@@ -14,7 +15,7 @@ pub(super) struct Chosen<'a> {
     /// A table's name or a kind.
     pub(super) name: &'a str,
     /// Where the default upstream is, if it was told apart from its table.
-    pub(super) url: Option<String>,
+    pub(super) url: Option<SafeUrl>,
 }
 
 /// The upstreams, the default first; nothing if there is none of the chosen name.
@@ -100,12 +101,8 @@ fn kind_of(section: &UpstreamSection) -> UpstreamKind {
 
 /// Servers of one's own may do without; the providers never do.
 fn needs_credential(settings: &UpstreamSettings) -> bool {
-    let is_at = |url: &Option<String>, host: &str| match url {
-        None => true,
-        Some(url) => match Url::parse(url) {
-            Ok(url) => url.host() == Some(Host::Domain(host)),
-            Err(_) => false,
-        },
+    let is_at = |url: &Option<SafeUrl>, host: &str| {
+        url.as_ref().is_none_or(|url| url.expose().host() == Some(Host::Domain(host)))
     };
     match settings {
         UpstreamSettings::Anthropic { url, .. } => is_at(url, "api.anthropic.com"),

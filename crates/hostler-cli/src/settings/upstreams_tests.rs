@@ -1,5 +1,6 @@
 use std::path::PathBuf;
 
+use hostler_redact::SafeUrl;
 use secrecy::ExposeSecret as _;
 
 use super::tests::{CONFIG, check};
@@ -82,13 +83,13 @@ fn every_field_of_an_upstream_is_read() {
     let of = |name: &str| {
         settings.gateway.upstreams.iter().find(|spec| spec.name == name).map(|spec| spec.settings.clone()).unwrap()
     };
-    assert_eq!(of("work"), UpstreamSettings::Anthropic { url: Some("https://api.example".into()), bearer: true });
+    assert_eq!(of("work"), UpstreamSettings::Anthropic { url: SafeUrl::parse("https://api.example"), bearer: true });
     assert_eq!(
         of("copilot"),
         UpstreamSettings::Copilot {
-            github_url: Some("https://github.example".into()),
-            github_api_url: Some("https://api.github.example".into()),
-            api_url: Some("https://copilot.example".into()),
+            github_url: SafeUrl::parse("https://github.example"),
+            github_api_url: SafeUrl::parse("https://api.github.example"),
+            api_url: SafeUrl::parse("https://copilot.example"),
             integration_id: Some("hostler".into()),
             client_id: Some("Iv1.abc".into()),
             mode: CopilotMode::Token,
@@ -97,7 +98,7 @@ fn every_field_of_an_upstream_is_read() {
     assert_eq!(
         of("local"),
         UpstreamSettings::OpenAi {
-            url: Some("http://127.0.0.1:9/v1".into()),
+            url: SafeUrl::parse("http://127.0.0.1:9/v1"),
             max_tokens_field: Some("max_completion_tokens".into()),
         }
     );
@@ -108,7 +109,7 @@ fn every_field_of_an_upstream_is_read() {
 fn the_url_of_a_flag_is_the_default_upstreams() {
     let file = format!("upstream = 'work'\n{TWO}");
     let settings = check(&[(Key::UpstreamUrl, "http://127.0.0.1:1")], &[], &file).unwrap();
-    let expected = UpstreamSettings::Anthropic { url: Some("http://127.0.0.1:1".into()), bearer: false };
+    let expected = UpstreamSettings::Anthropic { url: SafeUrl::parse("http://127.0.0.1:1"), bearer: false };
     assert_eq!(settings.gateway.upstreams[0].settings, expected);
     let scripted = check(&[(Key::UpstreamUrl, "http://127.0.0.1:1"), (Key::Upstream, "scripted")], &[], "").unwrap();
     assert_eq!(scripted.warnings, ["--upstream-url means nothing to the scripted model; ignored."]);

@@ -4,6 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use hostler_redact::SafeUrl;
+
 use super::{COUNT, ClaudeChoice, SECONDS, SIZE};
 use crate::environment::HostEnvironment;
 use crate::ports::{BackgroundOnStop, CredentialStore, Durability, GrantSetting, Unattended};
@@ -62,11 +64,8 @@ pub(super) fn parse_grants(text: &str) -> Result<GrantSetting, String> {
     }
 }
 
-pub(super) fn parse_url(text: &str) -> Result<String, String> {
-    match url::Url::parse(text) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(text.to_owned()),
-        _ => Err("an http or https URL".to_owned()),
-    }
+pub(super) fn parse_url(text: &str) -> Result<SafeUrl, String> {
+    SafeUrl::parse(text).ok_or_else(|| "an http or https URL".to_owned())
 }
 
 /// The beginning of URLs: nothing follows the name and the port.

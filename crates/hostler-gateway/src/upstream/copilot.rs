@@ -19,6 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use hostler_redact::place;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
@@ -102,8 +103,8 @@ impl CopilotConfig {
 impl fmt::Debug for CopilotConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CopilotConfig")
-            .field("github", &self.github_api_url.host_str())
-            .field("api", &self.api_url.as_ref().map(Url::host_str))
+            .field("github", &place(&self.github_api_url))
+            .field("api", &self.api_url.as_ref().map(place))
             .field("mode", &self.mode)
             .finish_non_exhaustive()
     }

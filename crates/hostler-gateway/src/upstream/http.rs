@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, TryStreamExt};
+use hostler_redact::place;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use reqwest::{Client, RequestBuilder, Response, redirect};
 use url::{Host, Url};
@@ -88,7 +89,7 @@ impl HttpClient {
 /// The URL may hold a password: only its host is shown.
 impl fmt::Debug for HttpClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpClient").field("host", &self.base_url.host_str()).finish_non_exhaustive()
+        f.debug_struct("HttpClient").field("host", &place(&self.base_url)).finish_non_exhaustive()
     }
 }
 

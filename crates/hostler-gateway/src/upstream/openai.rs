@@ -29,6 +29,7 @@ use ::http::{HeaderMap, Method, StatusCode, header};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, stream as streams};
+use hostler_redact::place;
 use reqwest::{RequestBuilder, Response};
 use secrecy::ExposeSecret;
 use url::Url;
@@ -79,7 +80,7 @@ impl OpenAiConfig {
 impl fmt::Debug for OpenAiConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OpenAiConfig")
-            .field("host", &self.base_url.host_str())
+            .field("host", &place(&self.base_url))
             .field("credential", &self.credential)
             .field("dialect", &self.dialect)
             .finish_non_exhaustive()

@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use url::Url;
+use hostler_redact::place;
 
 use crate::ports::{CredentialSpec, Finding, KeptPlace, UpstreamKind, UpstreamSettings, UpstreamSpec, Wiring};
 use crate::settings::Settings;
@@ -75,19 +75,15 @@ fn file(who: &str, what: &str, path: &Path) -> Finding {
 fn describe(spec: &UpstreamSpec, say_default: bool) -> String {
     let kind = spec.kind().as_str();
     let url = match &spec.settings {
-        UpstreamSettings::Anthropic { url, .. } | UpstreamSettings::OpenAi { url, .. } => url.as_deref(),
-        UpstreamSettings::Copilot { api_url, github_api_url, .. } => api_url.as_deref().or(github_api_url.as_deref()),
+        UpstreamSettings::Anthropic { url, .. } | UpstreamSettings::OpenAi { url, .. } => url.as_ref(),
+        UpstreamSettings::Copilot { api_url, github_api_url, .. } => api_url.as_ref().or(github_api_url.as_ref()),
         UpstreamSettings::Scripted => None,
     };
-    let host = url.and_then(|url| Url::parse(url).ok()).and_then(|url| {
-        let host = url.host_str()?.to_owned();
-        Some(url.port().map_or(host.clone(), |port| format!("{host}:{port}")))
-    });
     let mut about = Vec::new();
     if spec.name != kind {
         about.push(kind.to_owned());
     }
-    about.extend(host.map(|host| format!("at {host}")));
+    about.extend(url.map(|url| format!("at {}", place(url.expose()))));
     if say_default {
         about.push("the default".to_owned());
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use hostler_redact::place;
 use http::{HeaderValue, Method, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -52,7 +53,7 @@ impl DeviceLoginConfig {
 impl fmt::Debug for DeviceLoginConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DeviceLoginConfig")
-            .field("host", &self.github_url.host_str())
+            .field("host", &place(&self.github_url))
             .field("client_id", &self.client_id)
             .finish_non_exhaustive()
     }

@@ -123,7 +123,7 @@ impl Found {
 }
 
 /// A conversation, as far as a list goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct FoundConversation {
     /// Its id.
     pub id: Uuid,
@@ -186,7 +186,7 @@ pub struct ToldTurn {
 }
 
 /// What a turn was begun with.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Said {
     /// A person's words, and how many pictures and documents came with them.
     Person {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::{Answer, DriverEvent, Gatekeeper, Prompt, RequestId, StderrTail};
 
 /// What continues a conversation later: opaque to everybody but the driver that gave it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct ResumeToken(pub String);
 

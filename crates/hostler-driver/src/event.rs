@@ -23,7 +23,7 @@ pub enum PartKind {
 /// One thing that an agent did.
 ///
 /// Order is the order of the agent's output: a part starts before its deltas, usage comes before the turn's end.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum DriverEvent {
     /// The agent began to work on something: a prompt of ours, or its own idea.
     TurnBegan(TurnCause),
@@ -164,7 +164,7 @@ pub enum DriverEvent {
 }
 
 /// Why the agent works.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum TurnCause {
     /// It answers a prompt of ours.
     Prompt,
@@ -173,7 +173,7 @@ pub enum TurnCause {
 }
 
 /// Work that goes on beside the turns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct BackgroundTask {
     /// The agent's name for it, by which it is stopped.
     pub id: String,

@@ -14,6 +14,7 @@ mod event;
 mod installer;
 mod permission;
 mod provider;
+mod shown;
 mod sub_agent;
 mod text;
 mod tool;

@@ -18,7 +18,7 @@ impl fmt::Display for RequestId {
 }
 
 /// A tool call that is about to run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct GatedCall<'a> {
     /// The call's id.
     pub id: &'a str,
@@ -61,7 +61,7 @@ impl Gatekeeper for ClosedGate {
 }
 
 /// The agent wants to run a tool, and a person must say whether it may.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct PermissionRequest {
     /// What the answer must name.
     pub request: RequestId,
@@ -80,7 +80,7 @@ pub struct PermissionRequest {
 }
 
 /// The agent has questions to a person.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct QuestionRequest {
     /// What the answer must name.
     pub request: RequestId,
@@ -95,7 +95,7 @@ pub struct QuestionRequest {
 }
 
 /// One question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Question {
     /// What the answer names.
     pub id: String,
@@ -133,7 +133,7 @@ pub enum QuestionKind {
 }
 
 /// One option of a question.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Choice {
     /// What the answer names.
     pub id: String,
@@ -144,7 +144,7 @@ pub struct Choice {
 }
 
 /// The agent proposes a plan and wants to carry it out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PlanRequest {
     /// What the answer must name.
     pub request: RequestId,
@@ -155,7 +155,7 @@ pub struct PlanRequest {
 }
 
 /// A person's (or a policy's) answer to a request.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum Answer {
     /// The call runs, with another input if one is given.
     Allow {
@@ -179,7 +179,7 @@ pub enum Answer {
 }
 
 /// The answer to one question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum QuestionAnswer {
     /// The ids of the chosen options, and own words beside or instead of them.
     Chosen {

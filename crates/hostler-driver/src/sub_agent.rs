@@ -29,7 +29,7 @@ pub enum SubAgentEvent {
 }
 
 /// A sub-agent that begins to work.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SubAgentStart {
     /// The call that made it.
     pub call: String,

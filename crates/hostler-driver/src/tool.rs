@@ -21,7 +21,7 @@ pub enum ToolKind {
 }
 
 /// How a call is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct ToolDisplay {
     /// The tool's name for people.
     pub name: String,
@@ -40,7 +40,7 @@ pub struct ToolDisplay {
 }
 
 /// A file that a call changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct FileEdit {
     /// The file.
     pub path: String,

@@ -1,5 +1,6 @@
 //! The way in for surfaces.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,6 +9,7 @@ use ahp_types::common::JsonObject;
 use ahp_types::state::{MessageAttachment, RootState, SessionActiveClient, SessionConfigState};
 use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver, Images};
+use hostler_redact::length;
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store, StoreOptions};
 use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
@@ -124,12 +126,18 @@ pub struct CreateSession {
 }
 
 /// Contents that states and actions name instead of carrying them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Content {
     /// What kind of contents they are.
     pub content_type: String,
     /// The contents.
     pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Content({}, {:?})", self.content_type, length(&self.body))
+    }
 }
 
 /// The engine. Cheap to clone.

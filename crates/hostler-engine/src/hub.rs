@@ -4,6 +4,7 @@
 //! whose queue is full is cut off: it reconnects and is made whole; single envelopes are never dropped.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use ahp_types::notifications::PartialSessionSummary;
 use ahp_types::state::{ProtectedResourceMetadata, SessionSummary};
 use bytes::Bytes;
+use hostler_redact::variant;
 use hostler_store::{Published, Publisher};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -223,11 +225,17 @@ pub struct SnapshotAt {
 }
 
 /// A catalogue event.
-#[derive(Debug)]
 pub struct Notice {
     /// What happened.
     pub kind: NoticeKind,
     frame: OnceLock<Bytes>,
+}
+
+// A summary has a title that somebody wrote.
+impl fmt::Debug for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Notice({})", variant(&self.kind))
+    }
 }
 
 /// The kinds of notices.

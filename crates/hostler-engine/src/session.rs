@@ -1,6 +1,7 @@
 //! What a session is: its states and the private facts beside them. No I/O.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use ahp_types::state::{
 };
 use hostler_attachments::Title;
 use hostler_driver::{AgentCommand, ConversationStart, ResumeToken};
+use hostler_redact::variant;
 use hostler_rules::{Effect, Rule, RuleError, RuleSet, Scope};
 use hostler_store::{SnapshotRow, StoreError};
 use url::Url;
@@ -32,7 +34,7 @@ const MAX_CONSUMED: usize = 64;
 const SENT: usize = 64;
 
 /// A client's wish to change something, whose form and identity the surface has checked.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Dispatch {
     /// The logical client.
     pub client_id: String,
@@ -59,8 +61,19 @@ impl Dispatch {
     }
 }
 
+impl fmt::Debug for Dispatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dispatch")
+            .field("client_id", &self.client_id)
+            .field("client_seq", &self.client_seq)
+            .field("channel", &self.channel)
+            .field("action", &variant(&self.action))
+            .finish_non_exhaustive()
+    }
+}
+
 /// The states of a session and its chats, moved by the reducers alone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Session {
     pub(crate) uri: Arc<str>,
     pub(crate) chat_uri: Arc<str>,

@@ -6,8 +6,8 @@
 mod common;
 
 use common::log::Log;
-use common::{Rig, SESSION};
-use hostler_engine::{Subscriber, default_chat_uri};
+use common::{Rig, SESSION, turn_started};
+use hostler_engine::{Content, Delivery, ResourceContents, Subscriber, WriteResource, default_chat_uri};
 
 /// A word that people have written.
 const PLANTED: &str = "planted-word";
@@ -58,4 +58,27 @@ async fn grants_that_cannot_be_read_are_logged_without_what_was_granted() {
     let damage = |rig: &Rig| std::fs::write(rig.state.join("grants.json"), format!("[\"{PLANTED}\"]")).unwrap();
     let logged = logged_after(damage).await;
     assert!(logged.contains("the file of the grants cannot be read") && !logged.contains(PLANTED), "{logged}");
+}
+
+#[tokio::test]
+async fn what_holds_words_or_contents_is_printed_without_them() {
+    let (rig, listener) = Rig::with_session().await;
+    rig.say(SESSION, "t1", PLANTED).await;
+    let (subscriber, mut deliveries) = Subscriber::new(100);
+    rig.engine.subscribe(&default_chat_uri(SESSION), &subscriber, 1).await.unwrap();
+    let snapshot = deliveries.recv().await.unwrap();
+    assert!(matches!(snapshot, Delivery::Snapshot { .. }));
+    let body = || PLANTED.as_bytes().to_vec();
+    for shown in [
+        format!("{snapshot:?}"),
+        format!("{:?}", turn_started(SESSION, "t1", PLANTED)),
+        format!("{:?}", Content { content_type: "text/plain".into(), body: body() }),
+        format!("{:?}", ResourceContents { content_type: None, body: body() }),
+        format!("{:?}", WriteResource { data: body(), ..WriteResource::default() }),
+    ] {
+        let as_bytes = format!("{:?}", body());
+        assert!(!shown.contains(PLANTED) && !shown.contains(as_bytes.trim_matches(['[', ']'])), "{shown}");
+    }
+    drop(listener);
+    rig.engine.shutdown().await;
 }

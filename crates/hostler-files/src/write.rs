@@ -18,7 +18,7 @@ const USUAL: Mode = PRIVATE.union(Mode::RGRP).union(Mode::WGRP).union(Mode::ROTH
 pub(crate) const PRIVATE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// What is to be written.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Write<'a> {
     /// The bytes.
     pub data: &'a [u8],

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use ahp_types::{ActionOrigin, StateAction};
 use bytes::Bytes;
+use hostler_redact::{length, variant};
 use tokio::sync::oneshot;
 
 use crate::{AuditEntry, Blob, StoreError};
@@ -21,7 +22,7 @@ pub enum Durability {
 }
 
 /// One action on one channel, encoded once.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Entry {
     pub(crate) channel: Arc<str>,
     pub(crate) action: Arc<StateAction>,
@@ -62,7 +63,7 @@ impl Entry {
 }
 
 /// A private fact, stored in the same log as the actions around it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct HostRecord {
     /// The channel that the fact is about.
     pub channel: Arc<str>,
@@ -71,7 +72,7 @@ pub struct HostRecord {
 }
 
 /// A change of the catalogue that belongs to a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum CatalogueChange {
     /// Writes a session's row.
     Put {
@@ -90,7 +91,7 @@ pub enum CatalogueChange {
 }
 
 /// A session as it is after a batch, so that nothing before it is needed to bring it back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct SnapshotRow {
     /// The session without its ended turns, as JSON that the engine writes and reads.
     pub body: String,
@@ -112,7 +113,7 @@ pub struct ChatRow {
 }
 
 /// A turn that ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TurnRow {
     /// The chat that it belongs to.
     pub chat: Arc<str>,
@@ -271,6 +272,60 @@ impl Batch {
     }
 }
 
+// Actions, records, summaries and snapshots hold what people and agents say, and resume tokens.
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("channel", &self.channel)
+            .field("action", &variant(&*self.action))
+            .field("json", &length(&*self.json))
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for HostRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostRecord").field("channel", &self.channel).field("json", &length(&self.json)).finish()
+    }
+}
+
+impl fmt::Debug for CatalogueChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Put { session, listed, summary } => f
+                .debug_struct("Put")
+                .field("session", session)
+                .field("listed", listed)
+                .field("summary", &length(summary))
+                .finish(),
+            Self::Remove { session } => f.debug_struct("Remove").field("session", session).finish(),
+        }
+    }
+}
+
+impl fmt::Debug for SnapshotRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SnapshotRow")
+            .field("body", &length(&self.body))
+            .field("turns", &self.turns)
+            .field("chats", &self.chats)
+            .finish()
+    }
+}
+
+impl fmt::Debug for TurnRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnRow")
+            .field("chat", &self.chat)
+            .field("position", &self.position)
+            .field("id", &self.id)
+            .field("body", &length(&self.body))
+            .finish()
+    }
+}
+
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Batch")
@@ -285,7 +340,6 @@ impl fmt::Debug for Batch {
 const FRAME_SLOTS: usize = 4;
 
 /// A numbered action on its way to the subscribers.
-#[derive(Debug)]
 pub struct Published {
     /// The number.
     pub seq: u64,
@@ -300,6 +354,18 @@ pub struct Published {
     /// Why it was refused, if it was.
     pub rejection: Option<String>,
     frames: [OnceLock<Bytes>; FRAME_SLOTS],
+}
+
+impl fmt::Debug for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Published")
+            .field("seq", &self.seq)
+            .field("channel", &self.channel)
+            .field("action", &variant(&*self.action))
+            .field("json", &length(&*self.action_json))
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Published {

@@ -1,6 +1,9 @@
 //! Reading back what was stored.
 
+use std::fmt;
+
 use ahp_types::ActionOrigin;
+use hostler_redact::length;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::StoreError;
@@ -8,7 +11,7 @@ use crate::batch::{StoredClient, StoredConversation};
 use crate::turns::{self, StoredTurn};
 
 /// A session's row in the catalogue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoredSession {
     /// The session's URI.
     pub uri: String,
@@ -19,7 +22,7 @@ pub struct StoredSession {
 }
 
 /// One row of the journal.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum JournalRow {
     /// An accepted action.
     Action {
@@ -41,6 +44,43 @@ pub enum JournalRow {
         /// The record as JSON.
         json: String,
     },
+}
+
+// Summaries, actions, records and snapshots hold what people and agents say, and resume tokens.
+
+impl fmt::Debug for StoredSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredSession")
+            .field("uri", &self.uri)
+            .field("listed", &self.listed)
+            .field("summary", &length(&self.summary))
+            .finish()
+    }
+}
+
+impl fmt::Debug for JournalRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, seq, channel, json, origin) = match self {
+            Self::Action { seq, channel, json, origin } => ("Action", seq, channel, json, origin.as_ref()),
+            Self::Record { seq, channel, json } => ("Record", seq, channel, json, None),
+        };
+        f.debug_struct(name)
+            .field("seq", seq)
+            .field("channel", channel)
+            .field("json", &length(json))
+            .field("origin", &origin)
+            .finish()
+    }
+}
+
+impl fmt::Debug for StoredState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredState")
+            .field("snapshot", &self.snapshot.as_ref().map(length))
+            .field("turns", &self.turns)
+            .field("rows", &self.rows)
+            .finish()
+    }
 }
 
 pub(crate) fn sessions(db: &Connection) -> Result<Vec<StoredSession>, StoreError> {
@@ -72,7 +112,7 @@ pub(crate) fn snapshot_of(db: &Connection, session: &str) -> Result<Option<u64>,
 }
 
 /// What is stored of a session.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 pub struct StoredState {
     /// The last snapshot's JSON.
     pub snapshot: Option<String>,

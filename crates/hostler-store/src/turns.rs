@@ -1,7 +1,9 @@
 //! Turns that have ended, as rows: each at its place in its chat.
 
+use std::fmt;
 use std::ops::Range;
 
+use hostler_redact::length;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use crate::StoreError;
@@ -9,7 +11,7 @@ use crate::batch::{ChatRow, TurnRow};
 use crate::rows::as_sql;
 
 /// A turn that has ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StoredTurn {
     /// Its chat.
     pub chat: String,
@@ -17,6 +19,17 @@ pub struct StoredTurn {
     pub id: String,
     /// The turn as JSON.
     pub body: String,
+}
+
+// A turn is what somebody said, and the answer.
+impl fmt::Debug for StoredTurn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoredTurn")
+            .field("chat", &self.chat)
+            .field("id", &self.id)
+            .field("body", &length(&self.body))
+            .finish()
+    }
 }
 
 /// Where a turn is, and how it is called.

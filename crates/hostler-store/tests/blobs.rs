@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use ahp_types::actions::{SessionTitleChangedAction, StateAction};
 use hostler_store::{
-    AuditEntry, Batch, Blob, CatalogueChange, Durability, Entry, Published, Publisher, Store, StoreOptions,
+    AuditEntry, Batch, Blob, CatalogueChange, Durability, Entry, HostRecord, JournalRow, Published, Publisher,
+    SnapshotRow, Store, StoreOptions, StoredSession, StoredState, StoredTurn, TurnRow,
 };
 
 struct Nobody;
@@ -136,7 +137,24 @@ async fn an_entry_that_cannot_be_read_is_an_error_without_its_words() {
 }
 
 #[test]
-fn contents_are_never_printed() {
-    let blob = Blob::new("text/plain", "a password".as_bytes());
-    assert!(!format!("{blob:?}").contains("password"));
+fn contents_and_words_are_never_printed() {
+    let action = StateAction::SessionTitleChanged(SessionTitleChangedAction { title: "a password".into() });
+    let json: Arc<str> = serde_json::to_string(&action).unwrap().into();
+    let (channel, words): (Arc<str>, String) = ("claude:/1".into(), "a password".into());
+    let entry = Entry::new(Arc::clone(&channel), action.clone()).unwrap();
+    let turn = TurnRow { chat: Arc::clone(&channel), position: 0, id: "t".into(), body: words.clone() };
+    let stored = StoredTurn { chat: "claude:/1".into(), id: "t".into(), body: words.clone() };
+    let row = JournalRow::Record { seq: 1, channel: "claude:/1".into(), json: words.clone() };
+    for shown in [
+        format!("{:?}", Blob::new("text/plain", words.as_bytes())),
+        format!("{entry:?}"),
+        format!("{:?}", Published::stored(1, Arc::clone(&channel), action, json, None)),
+        format!("{:?}", HostRecord { channel: Arc::clone(&channel), json: words.clone() }),
+        format!("{:?}", CatalogueChange::Put { session: channel, listed: true, summary: words.clone() }),
+        format!("{:?}", SnapshotRow { body: words.clone(), turns: vec![turn], chats: Vec::new() }),
+        format!("{:?}", StoredState { snapshot: Some(words.clone()), turns: vec![stored], rows: vec![row] }),
+        format!("{:?}", StoredSession { uri: "claude:/1".into(), listed: true, summary: words }),
+    ] {
+        assert!(shown.contains(" bytes") && !shown.contains("password"), "{shown}");
+    }
 }

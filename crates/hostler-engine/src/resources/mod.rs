@@ -8,6 +8,7 @@ mod grants;
 mod places;
 mod watch;
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,6 +16,8 @@ use std::time::SystemTime;
 use hostler_files::{
     Access, Entry, EntryKind, Facts, FileError, FileKind, Files, Roots, TreeLimits, Write, WriteMode, path_of, uri_of,
 };
+
+use hostler_redact::length;
 
 pub use error::ResourceError;
 pub(crate) use grants::Grants;
@@ -84,7 +87,7 @@ impl Resolved {
 }
 
 /// The contents of a resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ResourceContents {
     /// What kind of contents they are, where that is known.
     pub content_type: Option<String>,
@@ -93,7 +96,7 @@ pub struct ResourceContents {
 }
 
 /// What is to be written to a file.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct WriteResource {
     /// The file.
     pub uri: String,
@@ -107,6 +110,23 @@ pub struct WriteResource {
     pub create_only: bool,
     /// Only over the version with this tag.
     pub if_match: Option<String>,
+}
+
+impl fmt::Debug for ResourceContents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ResourceContents({:?}, {:?})", self.content_type, length(&self.body))
+    }
+}
+
+impl fmt::Debug for WriteResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteResource")
+            .field("uri", &self.uri)
+            .field("data", &length(&self.data))
+            .field("mode", &self.mode)
+            .field("position", &self.position)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The files that clients may reach. Cheap to clone.

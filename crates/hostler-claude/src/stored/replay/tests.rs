@@ -23,7 +23,11 @@ fn turns_with(text: &str, sub_agents: &SubAgents<'_>) -> Vec<Replayed> {
 
 /// What a person would see of it.
 fn seen(turn: &Replayed) -> String {
-    let mut seen = format!("{:?}", turn.said);
+    let mut seen = match &turn.said {
+        Said::Person { text, attached: 0 } => format!("> {text}"),
+        Said::Person { text, attached } => format!("> {text} [{attached}]"),
+        Said::Agent(reason) => format!("* {reason}"),
+    };
     for event in &turn.events {
         let _ = match event {
             DriverEvent::Delta { text, .. } => write!(seen, " | {text}"),
@@ -58,7 +62,7 @@ fn text(text: &str) -> serde_json::Value {
 fn a_turn_is_told_with_its_usage_and_its_end() {
     let turns = turns(&[prompt("a", "", "hi"), answer("b", "a", "1", &text("hello"))].join("\n"));
     let [turn] = &turns[..] else { panic!("one turn") };
-    assert_eq!(seen(turn), r#"Person { text: "hi", attached: 0 } | hello | Completed { empty: false }"#);
+    assert_eq!(seen(turn), "> hi | hello | Completed { empty: false }");
     assert_eq!(turn.began.as_deref(), Some("2026-01-01T00:00:00Z"));
     assert_eq!(turn.ended.as_deref(), Some("2026-01-01T00:00:05Z"));
     let usage = turn.events.iter().rev().find_map(|event| match event {
@@ -144,10 +148,7 @@ fn an_order_to_shorten_is_a_turn_of_its_own() {
     let turns: Vec<String> = turns(&lines.join("\n")).iter().map(seen).collect();
     assert_eq!(turns.len(), 3, "{turns:#?}");
     assert!(turns[0].ends_with("| hello | Completed { empty: false }"), "{turns:#?}");
-    assert!(
-        turns[1].starts_with(r#"Person { text: "/compact briefly", attached: 0 } | shortened Some(100) Some(7)"#),
-        "{turns:#?}"
-    );
+    assert!(turns[1].starts_with("> /compact briefly | shortened Some(100) Some(7)"), "{turns:#?}");
     assert!(turns[2].ends_with("| yes | Completed { empty: false }"), "{turns:#?}");
 }
 
@@ -189,8 +190,8 @@ fn words_that_came_beside_a_call_begin_a_turn_behind_all_calls_of_that_answer() 
     };
     let told: Vec<_> = turns(&lines(&crate::prompt::said_meanwhile("in blue"))).iter().map(seen).collect();
     let expected = [
-        r#"Person { text: "go", attached: 0 } | call t1 | call t2 | t1 Succeeded | t2 Succeeded | Completed { empty: false }"#,
-        r#"Person { text: "in blue", attached: 0 } | blue it is | Completed { empty: false }"#,
+        "> go | call t1 | call t2 | t1 Succeeded | t2 Succeeded | Completed { empty: false }",
+        "> in blue | blue it is | Completed { empty: false }",
     ];
     assert_eq!(told, expected);
     assert_eq!(turns(&lines("in blue")).len(), 1, "what another hook says is nobody's words");

@@ -13,7 +13,8 @@ pub trait Archive: Send + Sync + 'static {
     /// Where they are kept: something changes in there when a conversation does.
     fn directory(&self) -> &Path;
 
-    /// Looks which there are. What has not changed since the last look costs nothing.
+    /// Looks which there are. What has not changed since the last look costs nothing, and what cannot be read now is told
+    /// as it was then.
     fn look(&self) -> BoxFuture<'static, Found>;
 
     /// The conversation that a resume token continues, if the token says so.
@@ -112,7 +113,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whether a conversation that is not in the list may be there all the same, in something that could not be read.
+    /// Whether a conversation that is not in the list may be there all the same, in something that could not be read. What
+    /// an earlier look has shown is in the list; this is for those who remember more than that.
     pub fn may_hide(&self, conversation: Uuid) -> bool {
         self.unreadable.iter().any(|(path, _)| {
             let named = path.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| Uuid::try_parse(stem).ok());

@@ -219,11 +219,23 @@ async fn a_conversation_that_only_its_agent_keeps_is_found_without_being_opened(
         conversation.turns.push(FakeTurn::new(101, "And cherries?", "In gardens."));
     });
     assert_eq!(found(&rig, "cherries").await, [(ELSEWHERE.to_owned(), vec![turn(101)])]);
+    archive.remove(id());
+    assert!(found(&rig, "cherries").await.is_empty() && found(&rig, "\"answer 77\"").await.is_empty());
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_after_a_restart_is_not_forgotten() {
+    let (rig, archive) = elsewhere(3).await;
+    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
+    archive.let_look(false);
     archive.put_unreadable(&std::env::temp_dir(), "the disk is torn");
     archive.remove(id());
-    assert_eq!(found(&rig, "cherries").await.len(), 1, "nobody knows whether it is gone");
+    let rig = rig.restart().await;
+    archive.let_look(true);
+    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1, "nobody knows whether it is gone");
     archive.clear_unreadable();
-    assert!(found(&rig, "cherries").await.is_empty() && found(&rig, "\"answer 77\"").await.is_empty());
+    assert!(found(&rig, "\"answer 2\"").await.is_empty());
     rig.engine.shutdown().await;
 }
 

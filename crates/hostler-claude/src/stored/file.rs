@@ -2,7 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use nix::fcntl::OFlag;
@@ -15,6 +15,14 @@ pub(super) fn open(path: &Path) -> io::Result<(File, Metadata)> {
         return Err(not_a_file());
     }
     Ok((file, facts))
+}
+
+/// What stands before a place in a file, at most so many bytes: whoever finds the same there again believes the rest.
+pub(super) fn last_bytes(file: &File, end: u64, most: u64) -> io::Result<Vec<u8>> {
+    let from = end.saturating_sub(most);
+    let mut bytes = vec![0; usize::try_from(end - from).unwrap_or_default()];
+    file.read_exact_at(&mut bytes, from)?;
+    Ok(bytes)
 }
 
 /// What is said of something that only has a transcript's name.

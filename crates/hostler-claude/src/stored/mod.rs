@@ -48,6 +48,7 @@ pub use conversations::{Conversation, Conversations, Look, Unreadable};
 pub use index::{Damage, Index, LONGEST_LINE};
 pub(crate) use leaders::OwnAgents;
 pub use link::{Kind, Link, RecordId};
+pub use notes::Notes;
 pub use outline::Outline;
 pub use replay::{Replayed, SubAgents, replay};
 pub use spans::Span;

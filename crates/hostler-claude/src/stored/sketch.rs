@@ -14,9 +14,9 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 use hostler_driver::Tag;
 
-use super::lines;
 use super::notes::Notes;
 use super::outline::Outline;
+use super::{file, lines};
 
 /// How much of each end of a file is read at once. No note is longer.
 const END: u64 = 64 * 1024;
@@ -65,18 +65,20 @@ impl Sketch {
             unread = whole_lines(&head)..from;
             end = from + whole_lines(&tail);
         }
-        let last = last_bytes(file, end)?;
+        // Where it has shrunk meanwhile, nothing will be the same at the next look.
+        let last = file::last_bytes(file, end, COMPARED).unwrap_or_default();
         Ok(Self { identity: identity(facts), size, end, last, early, late, unread })
     }
 
     /// The same file, if it has only grown since. Reads what is new.
     pub(super) fn grown(&self, file: &File, facts: &Metadata) -> io::Result<Option<Self>> {
         let more = facts.len().checked_sub(self.size).is_some_and(|more| (1..=LONG_GROWTH).contains(&more));
-        if !more || identity(facts) != self.identity || last_bytes(file, self.end)? != self.last {
+        let same = || file::last_bytes(file, self.end, COMPARED).is_ok_and(|last| last == self.last);
+        if !more || identity(facts) != self.identity || !same() {
             return Ok(None);
         }
         let (new, end) = scan(file, self.end..facts.len())?;
-        let last = last_bytes(file, end)?;
+        let last = file::last_bytes(file, end, COMPARED).unwrap_or_default();
         let late = self.late.then(&new);
         Ok(Some(Self { size: facts.len(), end, last, late, ..self.clone() }))
     }
@@ -147,11 +149,6 @@ fn scan(file: &File, stretch: Range<u64>) -> io::Result<(Notes, u64)> {
     // A whole note that only lacks its line break counts.
     notes.read(&rest.begun);
     Ok((notes, at))
-}
-
-fn last_bytes(file: &File, end: u64) -> io::Result<Vec<u8>> {
-    let from = end.saturating_sub(COMPARED);
-    piece(file, from, end - from)
 }
 
 fn piece(file: &File, from: u64, longest: u64) -> io::Result<Vec<u8>> {

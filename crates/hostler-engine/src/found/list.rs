@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ahp_types::common::JsonObject;
 use ahp_types::state::{SessionChatSummary, SessionStatus, SessionSummary};
-use hostler_driver::{Found, FoundConversation};
+use hostler_driver::FoundConversation;
 use hostler_store::{Batch, Durability};
 use serde_json::{Value, json};
 use url::Url;
@@ -74,10 +74,9 @@ impl Sessions {
 
 impl Host {
     /// Brings the list up to date with what a look at a provider's archive has shown, the newest first.
-    pub(super) async fn compare(self: &Arc<Self>, provider: &str, seen: &mut Seen, mut looked: Found) {
+    pub(super) async fn compare(self: &Arc<Self>, provider: &str, seen: &mut Seen, found: Vec<FoundConversation>) {
         let (show, now) = (self.shown_external(), self.clock.now());
         let (mut steps, mut ours) = (Vec::new(), HashMap::new());
-        let found = std::mem::take(&mut looked.conversations);
         let mut uris = HashMap::with_capacity(found.len());
         let mut there = HashSet::new();
         let mut found = found.into_iter().peekable();
@@ -103,8 +102,7 @@ impl Host {
         }
         seen.uris = uris;
         let gone = |(uri, found): (&Arc<str>, &FoundSession)| {
-            let is_gone = found.provider == provider && !there.contains(uri);
-            (is_gone && !looked.may_hide(found.conversation.id)).then(|| Step::Gone(Arc::clone(uri)))
+            (found.provider == provider && !there.contains(uri)).then(|| Step::Gone(Arc::clone(uri)))
         };
         steps.extend(self.sessions().found.iter().filter_map(gone));
         self.take_steps(provider, steps).await;

@@ -173,7 +173,7 @@ async fn look(place: &Place, host: &Weak<Host>) -> Duration {
     if !found.unreadable.is_empty() {
         tracing::debug!(files = found.unreadable.len(), "some of the agent's files could not be read");
     }
-    host.compare(&place.provider, &mut seen, found).await;
+    host.compare(&place.provider, &mut seen, found.conversations).await;
     took
 }
 

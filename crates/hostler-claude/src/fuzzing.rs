@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hostler_driver::DriverEvent;
 
-use crate::stored::{Chain, Index, Notes, Outline, replay};
+use crate::stored::{Chain, Index, Notes, Outline, Own, replay};
 
 /// The first two bytes choose where the file is cut. Read in two pieces or in one, it is the same file; every turn is told and
 /// ends once.
@@ -29,7 +29,9 @@ pub fn transcript(data: &[u8]) {
             (link.kind, &text[place])
         });
         // A sub-agent may be anything, even this very file.
-        let told = replay(Path::new("/p"), lines, span.goes_on, &|_| Some(text.to_vec()));
+        let told = replay(Path::new("/p"), lines, span.goes_on, &|_| {
+            Some(Own { id: "a".to_owned(), transcript: Ok(text.to_vec()) })
+        });
         let ends = told.events.iter().filter(|event| matches!(event, DriverEvent::TurnEnded(_))).count();
         assert!(ends == 1 && matches!(told.events.last(), Some(DriverEvent::TurnEnded(_))), "{ends} ends");
     }

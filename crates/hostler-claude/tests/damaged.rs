@@ -114,7 +114,7 @@ async fn read(text: impl AsRef<[u8]>) -> (Vec<String>, Vec<String>) {
     fs::write(place.file(BAD), text).unwrap();
     assert!(matches!(place.bad().await, Some(Ok(_))), "it is listed");
     let book = place.open().await;
-    (told(&book).await, book.damage().to_vec())
+    (told(&book).await, book.damage().await)
 }
 
 #[tokio::test]
@@ -346,7 +346,7 @@ async fn large_files_and_lines_are_read_in_pieces() {
     assert!(matches!(place.bad().await, Some(Ok(_))));
     let book = place.open().await;
     assert_eq!(told(&book).await, ["one: one!", "two: two!"]);
-    assert_eq!(book.damage(), ["line 3 is 209715200 bytes long; at most 67108864 are read"]);
+    assert_eq!(book.damage().await, ["line 3 is 209715200 bytes long; at most 67108864 are read"]);
 }
 
 /// Nothing of it is large but the number of its records.
@@ -395,10 +395,48 @@ async fn a_damaged_sub_agent_costs_nothing_but_itself() {
     {
         fs::write(&file, damaged).unwrap();
         assert_eq!(told(&place.open().await).await, ["go: well"]);
+        let named = place.open().await.damage().await;
+        assert_eq!(named.is_empty(), damaged.is_empty(), "{named:?}");
+        assert!(named.iter().all(|one| one.starts_with("sub-agent a1: ")), "{named:?}");
     }
     fs::remove_file(&file).unwrap();
     nix::unistd::mkfifo(&file, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    assert_eq!(told(&place.open().await).await, ["go: well"]);
+    let notice = "(What a sub-agent did cannot be shown: its transcript cannot be read: is not a file.)";
+    assert_eq!(told(&place.open().await).await, [format!("go: {notice} well")]);
+}
+
+#[tokio::test]
+async fn a_sub_agent_whose_call_was_interrupted_is_told_where_it_was_called() {
+    let place = Place::new();
+    let path = place.file(BAD);
+    let turn = |name: &str, before: &str, message: &str| {
+        let call = format!(
+            r#"{{"type":"assistant","uuid":"c{name}","parentUuid":"p{name}","message":{{"id":"m{name}","stop_reason":"tool_use","content":[{{"type":"tool_use","id":"t{name}","name":"Agent","input":{{"description":"d","prompt":"look"}}}}]}}}}"#
+        );
+        let began =
+            prompt(&format!("p{name}"), before, "go").replacen('{', &format!("{{\"promptId\":\"{message}\","), 1);
+        let stop = prompt(&format!("s{name}"), &format!("c{name}"), "[Request interrupted by user]");
+        format!("{began}{call}\n{stop}")
+    };
+    fs::write(&path, turn("0", "", "m0") + &turn("1", "s0", "m1") + &turn("2", "s1", "m2")).unwrap();
+    let sub_agents = path.with_extension("").join("subagents");
+    fs::create_dir_all(&sub_agents).unwrap();
+    let own = turns(&["look"]).replacen('{', "{\"promptId\":\"m1\",", 1);
+    fs::write(sub_agents.join("agent-a1.jsonl"), own.replace("\"uuid\"", "\"isSidechain\":true,\"uuid\"")).unwrap();
+    place.bad().await;
+    let book = place.open().await;
+    for places in [&[(0, 3)][..], &[(2, 3), (1, 2), (0, 1)]] {
+        let mut with = Vec::new();
+        for (first, end) in places {
+            for (at, turn) in Arc::clone(&book).tell(*first..*end).await.unwrap().iter().enumerate() {
+                let started = |event: &&DriverEvent| {
+                    matches!(event, DriverEvent::SubAgent { event: hostler_driver::SubAgentEvent::Started(_), .. })
+                };
+                with.extend(turn.events.iter().filter(started).map(|_| first + at));
+            }
+        }
+        assert_eq!(with, [1]);
+    }
 }
 
 /// A name and a tag can be given to a transcript that was cut off, and are found again.

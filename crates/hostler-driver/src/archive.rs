@@ -28,6 +28,11 @@ pub trait Archive: Send + Sync + 'static {
     /// Looks where everything stands in a conversation, as it is now. Its turns are told later, by their places.
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>>;
 
+    /// The same for somebody who opens one after the other, all of them: what makes opening one again quick is kept for others.
+    fn open_in_passing(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
+        self.open(conversation)
+    }
+
     /// What processes that lead a conversation say of themselves, agents of this host aside. `None` where there is none.
     fn lead(&self, _conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
         Box::pin(std::future::ready(None))
@@ -62,8 +67,8 @@ pub trait Chronicle: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// What is wrong with the record, in sentences; what could be read was read.
-    fn damage(&self) -> &[String];
+    /// What is wrong with the record and with those of its sub-agents, in sentences; what could be read was read.
+    fn damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>>;
 }
 
 /// A turn of a record, before it is told.

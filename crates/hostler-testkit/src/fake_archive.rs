@@ -359,7 +359,7 @@ impl Chronicle for FakeChronicle {
         .boxed()
     }
 
-    fn damage(&self) -> &[String] {
-        &self.damage
+    fn damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {
+        std::future::ready(self.damage.clone()).boxed()
     }
 }

@@ -12,7 +12,7 @@ use hostler_driver::{Archive, ArchiveError, Chronicle, Found, FoundConversation,
 use serde_json::json;
 use uuid::Uuid;
 
-use super::book::{Book, Shelf};
+use super::book::{Book, Opening, Shelf};
 use super::leaders::{self, OwnAgents};
 use super::{Conversation, Conversations};
 
@@ -78,8 +78,11 @@ impl Archive for Transcripts {
     }
 
     fn open(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
-        let shelf = Arc::clone(&self.shelf);
-        self.with(conversation, move |found| Ok(Arc::new(Book::open(found, &shelf)?) as Arc<dyn Chronicle>))
+        self.book(conversation, Opening::ToStay)
+    }
+
+    fn open_in_passing(&self, conversation: Uuid) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
+        self.book(conversation, Opening::InPassing)
     }
 
     fn lead(&self, conversation: Uuid) -> BoxFuture<'static, Option<Lead>> {
@@ -112,6 +115,15 @@ impl Archive for Transcripts {
 }
 
 impl Transcripts {
+    fn book(
+        &self,
+        conversation: Uuid,
+        opening: Opening,
+    ) -> BoxFuture<'static, Result<Arc<dyn Chronicle>, ArchiveError>> {
+        let shelf = Arc::clone(&self.shelf);
+        self.with(conversation, move |found| Ok(Arc::new(Book::open(found, &shelf, opening)?) as Arc<dyn Chronicle>))
+    }
+
     /// Does something with the file of a conversation, where it may block.
     fn with<T: Send + 'static>(
         &self,
@@ -212,7 +224,10 @@ mod tests {
         let told = Arc::clone(&book).tell(0..1).await.unwrap();
         assert_eq!(told[0].id, book.turns()[0].id);
         assert_eq!(told[0].said, Said::Person { text: "hi".to_owned(), attached: 0 });
-        assert_eq!(book.damage(), ["line 2 is not a record (column 2)", "5 bytes at the end are no whole record"]);
+        assert_eq!(
+            book.damage().await,
+            ["line 2 is not a record (column 2)", "5 bytes at the end are no whole record"]
+        );
     }
 
     #[tokio::test]

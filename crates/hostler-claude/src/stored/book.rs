@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -15,13 +15,14 @@ use hostler_driver::{ArchiveError, Chronicle, DriverEvent, Stray, ToldTurn, Turn
 
 use super::strays::{Strayed, strays};
 use super::sub_agents::SubAgentFiles;
-use super::{Chain, Conversation, Index, Kind, Link, RecordId, Span, file, replay};
+use super::{Asked, Chain, Conversation, Index, Kind, Link, Own, RecordId, Span, file, replay};
 
-/// No transcript of a sub-agent that is longer is read.
-const LONGEST_SUB_AGENT: u64 = 256 * 1024 * 1024;
+/// How many links the indices have together that are kept, so that a file that has grown is not read from its beginning. One
+/// takes about a hundred bytes.
+const KEPT: usize = 500_000;
 
-/// How many indices are kept, so that a file that has grown is not read from its beginning.
-const KEPT: usize = 4;
+/// How many of those are kept beside them that are only opened in passing.
+const PASSING: usize = 4;
 
 /// How much before the end of an index must be as it was for the rest to be believed.
 const COMPARED: u64 = 512;
@@ -29,9 +30,12 @@ const COMPARED: u64 = 512;
 /// How many places of one kind of damage are named; the others are counted.
 const NAMED: usize = 16;
 
-/// The last few indices.
+/// The indices that were used last, the newest first.
 #[derive(Debug, Default)]
-pub(super) struct Shelf(Vec<Kept>);
+pub(super) struct Shelf {
+    stay: Vec<Kept>,
+    passing: Vec<Kept>,
+}
 
 #[derive(Debug)]
 struct Kept {
@@ -43,30 +47,50 @@ struct Kept {
     index: Arc<Index>,
 }
 
+/// How a book is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opening {
+    /// By somebody who is going to open it again.
+    ToStay,
+    /// By somebody who opens all of them: none that stays leaves for it.
+    InPassing,
+}
+
 impl Shelf {
-    /// Takes what is known of a file, if it is the same file and has only grown.
-    fn take(&mut self, path: &Path, file: &File, facts: &Metadata) -> Option<Index> {
-        let at = self.0.iter().position(|kept| kept.path == path)?;
-        let kept = self.0.remove(at);
+    /// Takes what is known of a file, if it is the same file and has only grown. Says how it was opened before.
+    fn take(&mut self, path: &Path, file: &File, facts: &Metadata) -> Option<(Opening, Index)> {
+        let of = |kept: &[Kept]| kept.iter().position(|kept| kept.path == path);
+        let (opened, kept) = match (of(&self.stay), of(&self.passing)) {
+            (Some(at), _) => (Opening::ToStay, self.stay.remove(at)),
+            (None, Some(at)) => (Opening::InPassing, self.passing.remove(at)),
+            (None, None) => return None,
+        };
         let same = kept.identity == (facts.dev(), facts.ino())
             && kept.index.next() <= facts.len()
-            && last_bytes(file, kept.index.next()).is_ok_and(|last| last == kept.last);
-        same.then(|| Arc::unwrap_or_clone(kept.index))
+            && file::last_bytes(file, kept.index.next(), COMPARED).is_ok_and(|last| last == kept.last);
+        same.then(|| (opened, Arc::unwrap_or_clone(kept.index)))
     }
 
-    fn keep(&mut self, path: &Path, file: &File, facts: &Metadata, index: &Arc<Index>) {
-        let Ok(last) = last_bytes(file, index.next()) else { return };
-        let identity = (facts.dev(), facts.ino());
-        self.0.insert(0, Kept { path: path.to_owned(), identity, last, index: Arc::clone(index) });
-        self.0.truncate(KEPT);
+    fn keep(&mut self, path: &Path, file: &File, facts: &Metadata, index: &Arc<Index>, opening: Opening) {
+        let Ok(last) = file::last_bytes(file, index.next(), COMPARED) else { return };
+        let kept = Kept { path: path.to_owned(), identity: (facts.dev(), facts.ino()), last, index: Arc::clone(index) };
+        let (all, most) = match opening {
+            Opening::ToStay => (&mut self.stay, usize::MAX),
+            Opening::InPassing => (&mut self.passing, PASSING),
+        };
+        // Somebody may have opened the same one meanwhile.
+        all.retain(|other| other.path != path);
+        all.insert(0, kept);
+        all.truncate(most);
+        while all.len() > 1 && links(all) > KEPT {
+            all.pop();
+        }
     }
 }
 
-fn last_bytes(file: &File, end: u64) -> io::Result<Vec<u8>> {
-    let from = end.saturating_sub(COMPARED);
-    let mut bytes = vec![0; usize::try_from(end - from).unwrap_or_default()];
-    file.read_exact_at(&mut bytes, from)?;
-    Ok(bytes)
+/// What there is room for counts: that is what they take.
+fn links(kept: &[Kept]) -> usize {
+    kept.iter().map(|kept| kept.index.links.capacity()).sum()
 }
 
 /// One transcript.
@@ -86,15 +110,17 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn open(found: &Conversation, shelf: &Mutex<Shelf>) -> io::Result<Self> {
+    pub(super) fn open(found: &Conversation, shelf: &Mutex<Shelf>, opening: Opening) -> io::Result<Self> {
         let (file, facts) = file::open(&found.path)?;
         let shelf = || shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut index = shelf().take(&found.path, &file, &facts).unwrap_or_default();
+        let (before, index) = shelf().take(&found.path, &file, &facts).unzip();
+        let mut index = index.unwrap_or_default();
         let mut rest = BufReader::with_capacity(256 * 1024, &file);
         rest.seek(SeekFrom::Start(index.next()))?;
         index.go_on(&mut rest)?;
         let index = Arc::new(index);
-        shelf().keep(&found.path, &file, &facts, &index);
+        let opening = if before == Some(Opening::ToStay) { Opening::ToStay } else { opening };
+        shelf().keep(&found.path, &file, &facts, &index, opening);
         let chain = Chain::of(&index);
         let spans = chain.spans(&index);
         let strayed = strays(&index, &chain, &spans);
@@ -139,20 +165,28 @@ impl Book {
         // Each of them once in the whole conversation, however it is paged: its transcript is all that it did.
         let new = links.iter().filter_map(|at| self.agents_at(*at)).collect();
         let new: RefCell<HashSet<RecordId>> = RefCell::new(new);
-        let sub_agent = |id: &str| {
-            let agent = new.borrow_mut().take(&RecordId::of(id))?;
-            self.sub_agents.path(agent).and_then(sub_agent)
+        let unnamed: RefCell<HashSet<RecordId>> = RefCell::default();
+        let sub_agent = |asked: Asked<'_>| {
+            let agent = match asked {
+                Asked::Named(id) => new.borrow_mut().take(&RecordId::of(id))?,
+                Asked::MadeBy { .. } => {
+                    let is_named = |agent| self.first.contains_key(&agent);
+                    let made = self.sub_agents.made_by(asked, is_named, |agent| unnamed.borrow().contains(&agent))?;
+                    unnamed.borrow_mut().insert(made);
+                    made
+                }
+            };
+            let id = self.sub_agents.id(agent)?.to_owned();
+            Some(Own { id, transcript: self.sub_agents.read(agent)? })
         };
         let mut lost = 0;
-        let mut lines = Vec::new();
-        for link in links.iter().filter_map(|at| self.index.links.get(*at)) {
-            match line(&self.file, link) {
-                Some(line) => lines.push((link.kind, line)),
-                // What nobody sees is missed by nobody.
-                None => lost += usize::from(link.kind != Kind::Hidden),
-            }
-        }
-        let lines = lines.iter().map(|(kind, line)| (*kind, line.as_slice()));
+        // What nobody sees is not even read: some of it is as large as the whole system prompt.
+        let shown = links.iter().filter_map(|at| self.index.links.get(*at)).filter(|link| link.kind != Kind::Hidden);
+        let lines = shown.filter_map(|link| {
+            let line = line(&self.file, link);
+            lost += usize::from(line.is_none());
+            Some((link.kind, line?))
+        });
         let mut told = replay(&self.directory, lines, span.goes_on, &sub_agent);
         lost += told.skipped;
         if lost > 0 {
@@ -187,8 +221,14 @@ impl Chronicle for Book {
         off_the_loop(move || self.strayed.get(place).map(|stray| self.turn(&stray.chain, &stray.span)))
     }
 
-    fn damage(&self) -> &[String] {
-        &self.damage
+    fn damage(self: Arc<Self>) -> BoxFuture<'static, Vec<String>> {
+        async move {
+            let examine = Arc::clone(&self);
+            let sub_agents = tokio::task::spawn_blocking(move || examine.sub_agents.damage()).await;
+            let sub_agents = sub_agents.unwrap_or_else(|error| vec![format!("the sub-agents' transcripts: {error}")]);
+            self.damage.iter().cloned().chain(sub_agents).collect()
+        }
+        .boxed()
     }
 }
 
@@ -209,14 +249,14 @@ fn off_the_loop<T: Send + 'static>(
 
 /// Only what belongs to a turn can tell of anything.
 fn first_told(index: &Index, chain: &Chain, spans: &[Span]) -> HashMap<RecordId, usize> {
-    let from = spans.first().and_then(|span| chain.links.get(span.links.start)).copied().unwrap_or(usize::MAX);
     let mut first = HashMap::new();
     if index.agents.is_empty() {
         return first;
     }
-    let told: HashSet<&usize> = chain.links.iter().collect();
+    let from = spans.first().map_or(usize::MAX, |span| span.links.start);
+    let told: HashSet<&usize> = chain.links.iter().skip(from).collect();
     for (at, agent) in &index.agents {
-        if *at >= from && told.contains(at) {
+        if told.contains(at) {
             first.entry(*agent).or_insert(*at);
         }
     }
@@ -237,14 +277,6 @@ fn missing(records: usize) -> String {
         1 => "A record of this turn could not be read.".to_owned(),
         records => format!("{records} records of this turn could not be read."),
     }
-}
-
-/// The transcript of a sub-agent.
-fn sub_agent(path: &Path) -> Option<Vec<u8>> {
-    let (file, _) = file::open(path).ok()?;
-    let mut text = Vec::new();
-    file.take(LONGEST_SUB_AGENT + 1).read_to_end(&mut text).ok()?;
-    (text.len() as u64 <= LONGEST_SUB_AGENT).then_some(text)
 }
 
 /// What is wrong with a transcript, in sentences.
@@ -271,4 +303,63 @@ fn damage(index: &Index, chain: &Chain) -> Vec<String> {
         damage.push("the records run in a circle, so that the beginning is missing".to_owned());
     }
     damage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(home: &Path, name: &str) -> Conversation {
+        let path = home.join(name);
+        std::fs::write(&path, "{\"type\":\"user\",\"uuid\":\"a\",\"message\":{\"content\":\"hi\"}}\n").unwrap();
+        let (id, modified, size) = (uuid::Uuid::nil(), std::time::SystemTime::UNIX_EPOCH, 0);
+        let (outline, given_title, tag) = Default::default();
+        Conversation { id, path, modified, size, outline, given_title, tag }
+    }
+
+    #[test]
+    fn who_opens_everything_takes_nobodys_place() {
+        let home = tempfile::tempdir().unwrap();
+        let shelf = Mutex::new(Shelf::default());
+        let books = ["one", "two", "three"].map(|name| found(home.path(), name));
+        let open = |at: usize, opening| drop(Book::open(&books[at], &shelf, opening).unwrap());
+        let names = || {
+            let shelf = shelf.lock().unwrap();
+            let name = |kept: &Kept| kept.path.file_name().unwrap().to_string_lossy().into_owned();
+            [&shelf.stay, &shelf.passing].map(|kept| kept.iter().map(name).collect::<Vec<_>>().join(" "))
+        };
+        open(0, Opening::ToStay);
+        open(1, Opening::ToStay);
+        open(2, Opening::InPassing);
+        assert_eq!(names(), ["two one", "three"]);
+        open(0, Opening::InPassing);
+        assert_eq!(names(), ["one two", "three"], "somebody else is going to open it again");
+        open(2, Opening::ToStay);
+        assert_eq!(names(), ["three one two", ""]);
+    }
+
+    #[test]
+    fn the_shelf_holds_so_many_links_and_one_book_at_least() {
+        let home = tempfile::tempdir().unwrap();
+        let mut shelf = Shelf::default();
+        let index = |links: usize| {
+            let mut index = Index::default();
+            index.links.reserve_exact(links);
+            Arc::new(index)
+        };
+        let mut keep = |name: &str, links: usize, opening| {
+            let path = found(home.path(), name).path;
+            let (file, facts) = file::open(&path).unwrap();
+            shelf.keep(&path, &file, &facts, &index(links), opening);
+            (shelf.stay.len(), shelf.passing.len())
+        };
+        assert_eq!(keep("a", KEPT / 2, Opening::ToStay), (1, 0));
+        assert_eq!(keep("b", KEPT / 3, Opening::ToStay), (2, 0));
+        assert_eq!(keep("b", KEPT / 3, Opening::ToStay), (2, 0), "the same once more");
+        assert_eq!(keep("c", KEPT / 3, Opening::ToStay), (2, 0), "the oldest one leaves");
+        for name in ["d", "e", "f", "g", "h", "i"] {
+            keep(name, 1, Opening::InPassing);
+        }
+        assert_eq!(keep("j", KEPT * 2, Opening::ToStay), (1, PASSING));
+    }
 }

@@ -50,5 +50,5 @@ pub(crate) use leaders::OwnAgents;
 pub use link::{Kind, Link, RecordId};
 pub use notes::Notes;
 pub use outline::Outline;
-pub use replay::{Replayed, SubAgents, replay};
+pub use replay::{Asked, Own, Replayed, SubAgents, replay};
 pub use spans::Span;

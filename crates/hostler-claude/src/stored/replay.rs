@@ -1,7 +1,6 @@
 //! A stored turn, told once more: its records become the messages that the agent printed when it wrote them, and those go
 //! through the same mapping as a live agent's. What is restored is what was seen.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use hostler_driver::{DriverEvent, Said};
@@ -33,13 +32,38 @@ pub struct Replayed {
 /// What an agent that takes up a conversation writes where nothing was answered. Nobody said it.
 const FILLER: &str = "No response requested.";
 
-/// Gives the whole transcript of a sub-agent, by its id; `None` if there is none.
-pub type SubAgents<'a> = dyn Fn(&str) -> Option<Vec<u8>> + 'a;
+/// Finds a sub-agent; `None` if there is none, or nothing is known of it but the call.
+pub type SubAgents<'a> = dyn Fn(Asked<'_>) -> Option<Own> + 'a;
+
+/// Which sub-agent is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked<'a> {
+    /// The one that the result of a call names.
+    Named(&'a str),
+    /// The one that a call has made that never came back, or came back without a word of it.
+    MadeBy {
+        /// The call.
+        call: &'a str,
+        /// What it was to do.
+        prompt: &'a str,
+        /// What the agent calls the message that the call is about.
+        message: Option<&'a str>,
+    },
+}
+
+/// A sub-agent with a transcript of its own.
+#[derive(Debug)]
+pub struct Own {
+    /// Its id.
+    pub id: String,
+    /// All that it did, or why that cannot be read.
+    pub transcript: Result<Vec<u8>, String>,
+}
 
 /// Tells a turn once more, from the lines of its records. One that goes on in the next turn was not cut off.
-pub fn replay<'a>(
+pub fn replay<L: AsRef<[u8]>>(
     directory: &Path,
-    records: impl IntoIterator<Item = (Kind, &'a [u8])>,
+    records: impl IntoIterator<Item = (Kind, L)>,
     goes_on: bool,
     sub_agents: &SubAgents<'_>,
 ) -> Replayed {
@@ -54,11 +78,12 @@ pub fn replay<'a>(
             skipped: 0,
         },
         answer: None,
-        wanted: HashMap::new(),
+        message: None,
+        wanted: Vec::new(),
         end: End::Unknown,
     };
     for (kind, line) in records {
-        replay.record(kind, line);
+        replay.record(kind, line.as_ref());
     }
     if goes_on {
         replay.end = End::Answered;
@@ -71,8 +96,10 @@ struct Replay<'s> {
     mapper: Mapper,
     turn: Replayed,
     answer: Option<String>,
+    /// What the agent calls the message that the turn is about.
+    message: Option<String>,
     /// What calls for sub-agents said of them. What they gave back may not repeat it.
-    wanted: HashMap<String, Wanted>,
+    wanted: Vec<(String, Wanted)>,
     end: End,
 }
 
@@ -82,6 +109,11 @@ struct Wanted {
     description: String,
     #[serde(default)]
     subagent_type: Option<String>,
+    #[serde(default)]
+    prompt: Option<String>,
+    /// Whether it was told, or nothing is known of it.
+    #[serde(skip)]
+    settled: bool,
 }
 
 /// How the turn seems to have ended, by what was written last.
@@ -100,6 +132,8 @@ enum End {
 struct Facts<'a> {
     #[serde(borrow, default)]
     timestamp: Option<Text<'a>>,
+    #[serde(rename = "promptId", borrow, default)]
+    about: Option<Text<'a>>,
     #[serde(rename = "isApiErrorMessage", default)]
     failed: Option<bool>,
     #[serde(rename = "apiErrorStatus", default)]
@@ -148,6 +182,9 @@ impl Replay<'_> {
         if !matches!(kind, Kind::Hidden) {
             self.turn.ended = facts.timestamp.as_ref().map(|at| at.to_string()).or(self.turn.ended.take());
         }
+        if let Some(about) = &facts.about {
+            self.message = Some(about.to_string());
+        }
         let content = facts.message.as_ref().and_then(|message| message.content);
         match kind {
             Kind::Prompt | Kind::Command | Kind::Notification => {
@@ -171,8 +208,12 @@ impl Replay<'_> {
                 // A turn whose last word is a result was cut off.
                 self.end = End::Unknown;
                 let made = facts.returned.zip(content).and_then(|(returned, content)| Made::by(returned, content));
-                if let Some(made) = &made {
-                    self.sub_agent(made);
+                match (&made, content) {
+                    (Some(made), _) => self.named_sub_agent(made),
+                    (None, Some(content)) if !self.wanted.is_empty() => {
+                        calls(content).iter().for_each(|call| self.lost_sub_agent(call));
+                    }
+                    _ => {}
                 }
                 self.tell(line);
                 if let Some(made) = made.filter(|made| made.is_async) {
@@ -225,7 +266,7 @@ impl Replay<'_> {
                 && matches!(&**name, "Agent" | "Task")
                 && let Ok(wanted) = serde_json::from_str(input.get())
             {
-                self.wanted.insert(id.to_string(), wanted);
+                self.wanted.push((id.to_string(), wanted));
             }
         }
         let (id, usage) = (message.id.clone(), message.usage);
@@ -241,12 +282,43 @@ impl Replay<'_> {
         }
     }
 
+    /// A sub-agent that the result of a call names.
+    fn named_sub_agent(&mut self, made: &Made) {
+        if let Some((_, wanted)) = self.wanted.iter_mut().find(|(call, _)| *call == made.call) {
+            wanted.settled = true;
+        }
+        if let Some(own) = (self.sub_agents)(Asked::Named(&made.id)) {
+            self.sub_agent(made, own.transcript);
+        }
+    }
+
+    /// A sub-agent of which no result tells: its call was interrupted.
+    fn lost_sub_agent(&mut self, call: &str) {
+        let wanted = self.wanted.iter_mut().find(|(wanted, about)| wanted == call && !about.settled);
+        let Some((_, wanted)) = wanted else { return };
+        wanted.settled = true;
+        let Some(prompt) = wanted.prompt.clone() else { return };
+        let asked = Asked::MadeBy { call, prompt: &prompt, message: self.message.as_deref() };
+        let Some(Own { id, transcript }) = (self.sub_agents)(asked) else { return };
+        let call = call.to_owned();
+        let made = Made { id, call, is_async: false, kind: None, description: None, prompt: Some(prompt) };
+        self.sub_agent(&made, transcript);
+    }
+
     /// What a sub-agent did, as its own transcript tells it, before the call that made it returns.
-    fn sub_agent(&mut self, made: &Made) {
-        let Some(transcript) = (self.sub_agents)(&made.id) else { return };
-        let Ok(index) = Index::of(&mut transcript.as_slice()) else { return };
-        let index = index.of_a_sub_agent();
-        let wanted = self.wanted.get(&made.call);
+    fn sub_agent(&mut self, made: &Made, transcript: Result<Vec<u8>, String>) {
+        let read = transcript.and_then(|text| match Index::of(&mut text.as_slice()) {
+            Ok(index) => Ok((text, index.of_a_sub_agent())),
+            Err(error) => Err(error.to_string()),
+        });
+        let (transcript, index) = match read {
+            Ok(read) => read,
+            Err(why) => {
+                let notice = format!("What a sub-agent did cannot be shown: its transcript {why}.");
+                return self.turn.events.push(DriverEvent::Notice(notice));
+            }
+        };
+        let wanted = self.wanted.iter().find(|(call, _)| *call == made.call).map(|(_, wanted)| wanted);
         let description = made.description.as_ref().or(wanted.map(|wanted| &wanted.description));
         let kind = made.kind.as_ref().or(wanted.and_then(|wanted| wanted.subagent_type.as_ref()));
         let started = json!({
@@ -309,6 +381,9 @@ impl Replay<'_> {
     }
 
     fn finish(mut self) -> Replayed {
+        let open: Vec<_> =
+            self.wanted.iter().filter(|(_, about)| !about.settled).map(|(call, _)| call.clone()).collect();
+        open.iter().for_each(|call| self.lost_sub_agent(call));
         let end = std::mem::replace(&mut self.end, End::Unknown);
         self.say(&match end {
             End::Answered => json!({"type": "result", "subtype": "success", "is_error": false}),
@@ -356,22 +431,27 @@ impl Made {
             #[serde(default)]
             prompt: Option<String>,
         }
-        #[derive(Deserialize)]
-        struct Block {
-            #[serde(default)]
-            tool_use_id: Option<String>,
-        }
         let returned: Returned = serde_json::from_str(returned.get()).ok()?;
-        let blocks: Vec<Block> = serde_json::from_str(content.get()).ok()?;
         Some(Self {
             id: returned.agent_id,
-            call: blocks.into_iter().find_map(|block| block.tool_use_id)?,
+            call: calls(content).into_iter().next()?,
             is_async: returned.is_async,
             kind: returned.agent_type,
             description: returned.description,
             prompt: returned.prompt,
         })
     }
+}
+
+/// The calls that results belong to.
+fn calls(content: &RawValue) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Block {
+        #[serde(default)]
+        tool_use_id: Option<String>,
+    }
+    let blocks: Vec<Block> = serde_json::from_str(content.get()).unwrap_or_default();
+    blocks.into_iter().filter_map(|block| block.tool_use_id).collect()
 }
 
 fn stream(event: StreamEvent<'_>) -> WireMessage<'_> {

@@ -131,10 +131,10 @@ impl Host {
             return checkup.find(FindingKind::Deleted, &session, problem);
         }
         checkup.conversations += 1;
-        match archive.open(id).await {
+        match archive.open_in_passing(id).await {
             Ok(chronicle) => {
-                for damage in chronicle.damage() {
-                    checkup.find(FindingKind::Damaged, &session, damage.clone());
+                for damage in chronicle.damage().await {
+                    checkup.find(FindingKind::Damaged, &session, damage);
                 }
             }
             // Somebody has deleted it since the look.

@@ -375,7 +375,8 @@ impl Host {
         otherwise_ms: i64,
     ) -> Result<Result<(), ArchiveError>, EngineError> {
         let stopping = || EngineError::Stopping;
-        let opened = self.stop.run_until_cancelled(archive.open(conversation.id)).await.ok_or_else(stopping)?;
+        let opening = archive.open_in_passing(conversation.id);
+        let opened = self.stop.run_until_cancelled(opening).await.ok_or_else(stopping)?;
         let chronicle = match opened {
             Ok(chronicle) => chronicle,
             Err(error) => return Ok(Err(error)),

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::io::Cursor;
 
-use hostler_driver::TurnOutcome;
+use hostler_driver::{SubAgentEvent, TurnOutcome};
 
 use super::*;
 
@@ -197,9 +197,26 @@ fn words_that_came_beside_a_call_begin_a_turn_behind_all_calls_of_that_answer() 
     assert_eq!(turns(&lines("in blue")).len(), 1, "what another hook says is nobody's words");
 }
 
+/// What is told of sub-agents.
+fn sub_agents_of(turn: &Replayed) -> Vec<String> {
+    let mut told = Vec::new();
+    for event in &turn.events {
+        if let DriverEvent::SubAgent { agent, event } = event {
+            told.push(match event {
+                SubAgentEvent::Started(start) => format!("{} by {}: {}", agent.0, start.call, start.prompt.expose()),
+                SubAgentEvent::Did(event) => match &**event {
+                    DriverEvent::Delta { text, .. } => text.clone(),
+                    _ => continue,
+                },
+                SubAgentEvent::Finished(outcome) => format!("{outcome:?}"),
+            });
+        }
+    }
+    told
+}
+
 #[test]
 fn a_sub_agent_is_told_by_its_own_transcript() {
-    use hostler_driver::SubAgentEvent;
     let call = json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"prompt": "look"}});
     for is_async in [false, true] {
         let result = json!({"type": "user", "uuid": "c", "parentUuid": "b",
@@ -215,23 +232,11 @@ fn a_sub_agent_is_told_by_its_own_transcript() {
         let own = [prompt("x", "", "look"), answer("y", "x", "s", &text("found"))]
             .join("\n")
             .replace("\"uuid\"", "\"isSidechain\":true,\"uuid\"");
-        let turns = turns_with(&lines.join("\n"), &|id| (id == "a1").then(|| own.clone().into_bytes()));
-        let mut told = Vec::new();
-        for event in &turns[0].events {
-            if let DriverEvent::SubAgent { agent, event } = event {
-                told.push(match event {
-                    SubAgentEvent::Started(start) => {
-                        format!("{} by {}: {}", agent.0, start.call, start.prompt.expose())
-                    }
-                    SubAgentEvent::Did(event) => match &**event {
-                        DriverEvent::Delta { text, .. } => text.clone(),
-                        _ => continue,
-                    },
-                    SubAgentEvent::Finished(outcome) => format!("{outcome:?}"),
-                });
-            }
-        }
-        assert_eq!(told, ["a1 by t1: look", "found", "Completed"], "{is_async}");
+        let turns = turns_with(&lines.join("\n"), &|asked| {
+            let transcript = Ok(own.clone().into_bytes());
+            (asked == Asked::Named("a1")).then(|| Own { id: "a1".to_owned(), transcript })
+        });
+        assert_eq!(sub_agents_of(&turns[0]), ["a1 by t1: look", "found", "Completed"], "{is_async}");
         assert!(seen(&turns[0]).ends_with("| t1 Succeeded | ok | Completed { empty: false }"), "{}", seen(&turns[0]));
         // Without its transcript there is still the call.
         assert!(
@@ -241,4 +246,37 @@ fn a_sub_agent_is_told_by_its_own_transcript() {
                 .all(|e| !matches!(e, DriverEvent::SubAgent { .. }))
         );
     }
+}
+
+#[test]
+fn a_sub_agent_whose_call_was_interrupted_is_told_too() {
+    let call =
+        json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "d", "prompt": "look"}});
+    let interrupted = json!({"type": "user", "uuid": "c", "parentUuid": "b", "promptId": "m1", "toolUseResult": "Error: stopped",
+        "message": {"content": [{"type": "tool_result", "tool_use_id": "t1", "is_error": true, "content": "stopped"}]}});
+    let began = prompt("a", "", "go").replacen('{', "{\"promptId\":\"m1\",", 1);
+    let own = prompt("x", "", "look") + "\n" + &answer("y", "x", "s", &text("so far"));
+    let sub_agents = |asked: Asked<'_>| {
+        let expected = Asked::MadeBy { call: "t1", prompt: "look", message: Some("m1") };
+        assert_eq!(asked, expected);
+        Some(Own { id: "a1".to_owned(), transcript: Ok(own.clone().into_bytes()) })
+    };
+    let cut_off = vec![began, answer("b", "a", "1", &call)];
+    let told = turns_with(&cut_off.join("\n"), &sub_agents);
+    assert_eq!(sub_agents_of(&told[0]), ["a1 by t1: look", "so far", "Stopped"]);
+    let lines = [cut_off, vec![interrupted.to_string(), prompt("d", "c", "[Request interrupted by user]")]].concat();
+    let told = turns_with(&lines.join("\n"), &sub_agents);
+    let seen = sub_agents_of(&told[0]);
+    assert_eq!(seen[..2], ["a1 by t1: look", "so far"]);
+    assert_eq!(seen.len(), 3, "it is told once, and ends: {seen:?}");
+}
+
+#[test]
+fn what_cannot_be_read_of_a_sub_agent_is_said() {
+    let call =
+        json!({"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "d", "prompt": "look"}});
+    let lines = [prompt("a", "", "go"), answer("b", "a", "1", &call)].join("\n");
+    let torn = |_: Asked<'_>| Some(Own { id: "a1".to_owned(), transcript: Err("is torn".to_owned()) });
+    let told = seen(&turns_with(&lines, &torn)[0]);
+    assert!(told.contains("| note What a sub-agent did cannot be shown: its transcript is torn."), "{told}");
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hostler_driver::{
-    Archive, Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt, ProviderInfo, ResumeToken, ToolDisplay,
+    Archive, ArchiveError, ConversationStart, Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt,
+    ProviderInfo, ResumeToken, ToolDisplay,
 };
 use hostler_process::SupervisorCommand;
 use serde_json::value::RawValue;
@@ -132,6 +133,15 @@ impl ClaudeDriver {
     }
 }
 
+impl ClaudeDriver {
+    /// Sees to it that the agent goes on with the conversation, wherever another one has left off.
+    fn lead_back(&self, start: &ConversationStart) -> Option<BoxFuture<'static, Result<(), ArchiveError>>> {
+        let ConversationStart::Resume { token, .. } = start else { return None };
+        let archive = self.archive.as_ref()?;
+        Some(archive.lead_back(archive.conversation(token)?))
+    }
+}
+
 impl Driver for ClaudeDriver {
     fn describe(&self) -> ProviderInfo {
         ProviderInfo {
@@ -169,6 +179,14 @@ impl Driver for ClaudeDriver {
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
         let own = self.archive.as_ref().map(|archive| archive.own_agents()).unwrap_or_default();
-        open::open(self.config.clone(), self.versions.clone(), self.counters.clone(), own, spec).boxed()
+        let back = self.lead_back(&spec.conversation);
+        let open = open::open(self.config.clone(), self.versions.clone(), self.counters.clone(), own, spec);
+        async move {
+            if let Some(Err(error)) = futures::future::OptionFuture::from(back).await {
+                tracing::debug!(%error, "it is not known where the agent goes on");
+            }
+            open.await
+        }
+        .boxed()
     }
 }

@@ -43,6 +43,17 @@ impl Transcripts {
     }
 }
 
+impl Transcripts {
+    /// Sees to it that an agent which is opened now goes on with the conversation, and not with a branch that it has left.
+    pub(crate) fn lead_back(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), ArchiveError>> {
+        let shelf = Arc::clone(&self.shelf);
+        self.with(conversation, move |found| {
+            let note = Book::open(found, &shelf)?.note_to_go_on(conversation);
+            note.map_or(Ok(()), |note| append(&found.path, &note))
+        })
+    }
+}
+
 impl Archive for Transcripts {
     fn directory(&self) -> &Path {
         &self.directory

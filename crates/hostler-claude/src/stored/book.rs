@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use hostler_driver::{ArchiveError, Chronicle, DriverEvent, Stray, ToldTurn, TurnMark};
+use hostler_driver::{ArchiveError, Chronicle, DriverEvent, Said, Stray, ToldTurn, TurnMark};
+use uuid::Uuid;
 
+use super::leaf;
 use super::strays::{Strayed, strays};
 use super::sub_agents::SubAgentFiles;
 use super::{Asked, Chain, Conversation, Index, Kind, Link, Own, RecordId, Span, file, replay};
@@ -154,6 +156,17 @@ impl Book {
             length: chain.done(&self.index, span),
             bytes: chain.bytes(&self.index, span) + agents,
         }
+    }
+
+    /// What is to be noted in the file so that the next agent goes on with the conversation, if it would not.
+    pub(super) fn note_to_go_on(&self, conversation: Uuid) -> Option<String> {
+        let leaf = leaf::astray(&self.index, &self.chain)?;
+        let said = self.spans.last().map(|span| self.turn(&self.chain, span).said);
+        let prompt = match said {
+            Some(Said::Person { text, .. }) => super::outline::shown(&text),
+            _ => String::new(),
+        };
+        Some(leaf::note(leaf, &prompt, conversation))
     }
 
     fn read(&self, places: Range<usize>) -> Vec<ToldTurn> {

@@ -3,8 +3,11 @@
 use std::io::{self, BufRead};
 use std::ops::{ControlFlow, Range};
 
+use serde::Deserialize;
+
 use super::lines;
 use super::link::{Link, RecordId};
+use crate::wire::Text;
 
 /// A longer line is not read; its neighbours are.
 pub const LONGEST_LINE: usize = 64 * 1024 * 1024;
@@ -18,9 +21,12 @@ const BOOKKEEPING: [&[u8]; 5] = [
     br#"{"type":"api-request"#,
     br#"{"type":"queue-operation""#,
     br#"{"type":"file-history-"#,
-    br#"{"type":"last-prompt""#,
+    LAST_PROMPT,
     br#"{"type":"atis-latch""#,
 ];
+
+/// Such a record that names the last one that the agent knew.
+const LAST_PROMPT: &[u8] = br#"{"type":"last-prompt""#;
 
 /// What some editors put before the first letter of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -34,6 +40,8 @@ pub struct Index {
     pub(super) folded: Vec<(usize, RecordId)>,
     /// Results that name a sub-agent: the record's position in the links, and the agent.
     pub(super) agents: Vec<(usize, RecordId)>,
+    /// The record that an agent noted last as the last one that it knew.
+    pub(super) leaf: Option<RecordId>,
     /// How many bytes were read: up to the end of the last whole line. What follows is being written, or was cut off.
     pub read: u64,
     /// What could not be read.
@@ -104,6 +112,9 @@ impl Index {
             self.damage.name(number, || format!("is {length} bytes long; at most {LONGEST_LINE} are read"));
             return;
         }
+        if line.starts_with(LAST_PROMPT) {
+            self.leaf = leaf(line).or(self.leaf);
+        }
         if line.trim_ascii().is_empty() || BOOKKEEPING.iter().any(|start| line.starts_with(start)) {
             return;
         }
@@ -163,6 +174,17 @@ impl Index {
         self.links.iter_mut().for_each(|link| link.aside = false);
         self
     }
+}
+
+/// The record that the agent's note names.
+fn leaf(line: &[u8]) -> Option<RecordId> {
+    #[derive(Deserialize)]
+    struct Note<'a> {
+        #[serde(rename = "leafUuid", borrow, default)]
+        leaf: Option<Text<'a>>,
+    }
+    let note: Note<'_> = serde_json::from_slice(line).ok()?;
+    note.leaf.map(|leaf| RecordId::of(&leaf))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! * [`chain`](Chain): which records are the conversation that a person saw, whatever became of the file.
 //! * `book`: one transcript, opened: its turns by their places; `file`: how it is opened without ever waiting;
 //!   `sub_agents`: the transcripts of its sub-agents.
+//! * `leaf`: from where the next agent goes on.
 //! * [`Transcripts`]: what the engine asks: the driver's archive.
 //! * [`Conversations`]: all of them, by a look at the directory.
 //! * [`Outline`]: what a list says of a conversation; `sketch`: how far its file was read for that; [`Notes`]: what stands
@@ -31,6 +32,7 @@ mod conversations;
 mod file;
 mod index;
 mod leaders;
+mod leaf;
 mod lines;
 mod link;
 mod notes;

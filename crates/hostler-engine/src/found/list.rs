@@ -181,12 +181,13 @@ impl Host {
         let handle = {
             let mut sessions = self.sessions();
             let same = before.is_some_and(|before| (&before.given_title, &before.tag) == (&now.given_title, &now.tag));
-            // One that is at rest is only woken for what people see in the list.
+            // One that is at rest is woken for what people see in the list, and for what others say in it: no agent of ours is there.
             let wakes = |line: SessionSummary| {
                 let titled = now.given_title.as_ref().is_some_and(|title| *title != line.title);
                 titled || now.tag.is_news_to(tag_of(line.meta.as_ref()))
             };
-            if !same && self.catalogue.summary(session).is_some_and(wakes) {
+            let said = before.is_some_and(|before| before.modified != now.modified);
+            if said || (!same && self.catalogue.summary(session).is_some_and(wakes)) {
                 sessions.wake(self, session)
             } else {
                 sessions.live.get(session).cloned()

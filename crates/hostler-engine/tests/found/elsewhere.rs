@@ -322,6 +322,24 @@ async fn somebody_who_is_at_work_beside_ours_is_waited_for() {
 }
 
 #[tokio::test]
+async fn what_others_say_in_a_session_at_rest_is_heard_without_anybody_opening_it() {
+    let (rig, archive) = found(2, 3).await;
+    drop(rig.listen(FOUND).await);
+    let rig = rig.restart().await;
+    rig.engine.look_at_archives().await;
+    let (root, mut told) = hostler_engine::Subscriber::new(100);
+    rig.engine.subscribe(hostler_engine::ROOT, &root, 1).await.unwrap();
+    somebody(&archive, 4);
+    rig.engine.look_at_archives().await;
+    let last = |rig: &Rig| rig.engine.list_sessions(None, None).unwrap().summaries()[0].modified_at.clone();
+    while last(&rig) != "2026-01-01T00:04:02.000Z" {
+        told.recv().await.unwrap();
+    }
+    assert_eq!(turns(&rig.listen(FOUND).await), expected(1..=4));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn whoever_opens_a_session_does_not_wait_for_what_others_said() {
     let (mut rig, archive) = found(2, 3).await;
     drop(rig.listen(FOUND).await);

@@ -163,7 +163,7 @@ impl Book {
         let leaf = leaf::astray(&self.index, &self.chain)?;
         let said = self.spans.last().map(|span| self.turn(&self.chain, span).said);
         let prompt = match said {
-            Some(Said::Person { text, .. }) => super::outline::shown(&text),
+            Some(Said::Person { text, .. }) => super::notes::shown(&text),
             _ => String::new(),
         };
         Some(leaf::note(leaf, &prompt, conversation))

@@ -9,7 +9,7 @@ use ahp_types::state::{
     ChatState, ChatSummary, MessageKind, ResponsePart, SessionConfigState, SessionLifecycle,
     SystemNotificationResponsePart, Turn, TurnState,
 };
-use hostler_driver::{Archive, ArchiveError, Chronicle, Lead, ToldTurn};
+use hostler_driver::{Archive, ArchiveError, Chronicle, Lead, ToldTurn, TurnMark};
 use hostler_store::Blob;
 use jiff::Timestamp;
 use url::Url;
@@ -29,6 +29,9 @@ const UNDER_WAY_MS: i64 = 5 * 60 * 1000;
 /// How many older turns are told at a time.
 const PIECE: usize = 64;
 
+/// No further turn is told with others once there are so many bytes.
+const PIECE_BYTES: u64 = 8 * 1024 * 1024;
+
 /// A conversation that is a session now, but not stored yet.
 pub(crate) struct Taken {
     pub(crate) session: Session,
@@ -44,7 +47,7 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     let archive = archive.ok_or_else(|| EngineError::ProviderNotFound(found.provider.clone()))?;
     let chronicle = archive.open(found.conversation.id).await?;
     let mut turns = chronicle.turns();
-    let first = turns.len().saturating_sub(host.turns_in_memory.max(1));
+    let first = turns.len() - last_of(turns, host.turns_in_memory.max(1));
     let mut told = tell(&chronicle, first..turns.len()).await?;
     if let Some((last, before)) = turns.split_last()
         && let Some(Tale::Told(turn)) = told.last()
@@ -61,7 +64,7 @@ pub(crate) async fn take_in(host: &Host, uri: &Arc<str>, found: &FoundSession) -
     session.others = turns.last().map(|mark| Others { turn: mark.id, length: mark.length });
     session.kept = Kept::taken_in(Past { turns: first, completed: first > 0, ..Past::default() });
     session.untold = first;
-    session.told_from = turns.get(first).map(|mark| mark.id);
+    session.told_from = chronicle.turns().get(first).map(|mark| mark.id);
     // The agent has what was said last: a turn that failed there can be taken up here.
     session.delivered = turns.last().map(|mark| mark.id.to_string());
     let applied = tokio::task::spawn_blocking(move || {
@@ -112,12 +115,23 @@ fn begin(host: &Host, uri: &Arc<str>, found: &FoundSession) -> Session {
     session
 }
 
+/// How many of the last turns are told at a time: at most so many, and at least one.
+fn last_of(marks: &[TurnMark], most: usize) -> usize {
+    let mut bytes = 0u64;
+    let fits = |mark: &&TurnMark| {
+        let before = bytes;
+        bytes = bytes.saturating_add(mark.bytes);
+        before == 0 || bytes <= PIECE_BYTES
+    };
+    marks.iter().rev().take(most).take_while(fits).count()
+}
+
 /// A turn of a record.
 enum Tale {
     /// What happened in it.
     Told(ToldTurn),
     /// It cannot be told, and this stands in its place.
-    Lost(Turn),
+    Lost(Box<Turn>),
 }
 
 /// Tells turns by their places in the record. One that cannot be told does not take its neighbours with it.
@@ -134,7 +148,7 @@ async fn tell(chronicle: &Arc<dyn Chronicle>, places: Range<usize>) -> Result<Ve
             Err(error @ ArchiveError::Untellable(_)) => {
                 let id = chronicle.turns().get(place).map_or_else(Uuid::new_v4, |mark| mark.id);
                 tracing::warn!(turn = %id, "a turn of a record cannot be told");
-                tales.push(Tale::Lost(lost(id.to_string(), &error.to_string())));
+                tales.push(Tale::Lost(Box::new(lost(id.to_string(), &error.to_string()))));
             }
             Err(error) => return Err(error),
         }
@@ -157,10 +171,10 @@ fn apply(session: &mut Session, tales: Vec<Tale>) -> Vec<Blob> {
                         }
                         blobs.extend(retold.blobs);
                     }
-                    Err(lost) => put_lost(session, lost),
+                    Err(lost) => put_lost(session, *lost),
                 }
             }
-            Tale::Lost(turn) => put_lost(session, turn),
+            Tale::Lost(turn) => put_lost(session, *turn),
         }
     }
     let uri = Arc::clone(&session.uri);
@@ -175,10 +189,12 @@ fn put_lost(session: &mut Session, turn: Turn) {
 }
 
 /// Work on a turn that would fail again where it failed: then the turn is lost, and no other one with it.
-fn guarded<T>(turn: Uuid, work: impl FnOnce() -> T) -> Result<T, Turn> {
+fn guarded<T>(turn: Uuid, work: impl FnOnce() -> T) -> Result<T, Box<Turn>> {
     // Nothing that the work has changed is seen again.
-    catch_unwind(AssertUnwindSafe(work))
-        .map_err(|_| lost(turn.to_string(), "the host failed while it read the agent's record of the conversation"))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| {
+        let why = "the host failed while it read the agent's record of the conversation";
+        Box::new(lost(turn.to_string(), why))
+    })
 }
 
 /// Older turns of a session, ready to be stored.
@@ -206,15 +222,15 @@ pub(crate) async fn gather(
     gone: bool,
 ) -> Result<Piece, ArchiveError> {
     let until = empty.untold;
-    let first = until.saturating_sub(PIECE);
-    let older = match older(archive, chronicle, &empty, first..until).await {
+    let older = match older(archive, chronicle, &empty).await {
         Err(error @ ArchiveError::Missing) if gone => {
             tracing::warn!(session = &*empty.uri, %error, "turns of a record are given up");
-            Older { tales: Vec::new(), told_from: empty.told_from, chronicle: None, why: error.to_string() }
+            let (first, told_from) = (until.saturating_sub(PIECE), empty.told_from);
+            Older { first, tales: Vec::new(), told_from, chronicle: None, why: error.to_string() }
         }
         older => older?,
     };
-    let Older { tales, told_from, chronicle, why } = older;
+    let Older { first, tales, told_from, chronicle, why } = older;
     let piece = tokio::task::spawn_blocking(move || {
         let blobs = apply(&mut empty, tales);
         let known = std::mem::take(&mut Arc::make_mut(&mut empty.chat).turns);
@@ -233,8 +249,10 @@ fn filled(places: Range<usize>, known: Vec<Turn>, why: &str) -> Vec<Turn> {
     places.take(missing).map(|place| lost(format!("lost-{place}"), why)).chain(known).collect()
 }
 
-/// What a record tells of the turns at some places of a session.
+/// What a record tells of the turns before those that a session has.
 struct Older {
+    /// The place of the first one.
+    first: usize,
     tales: Vec<Tale>,
     told_from: Option<Uuid>,
     chronicle: Option<Arc<dyn Chronicle>>,
@@ -247,24 +265,25 @@ async fn older(
     archive: Option<Arc<dyn Archive>>,
     chronicle: Option<Arc<dyn Chronicle>>,
     empty: &Session,
-    places: Range<usize>,
 ) -> Result<Older, ArchiveError> {
     let chronicle = match chronicle {
         Some(chronicle) => chronicle,
         None => archive.ok_or(ArchiveError::Missing)?.open(empty.conversation).await?,
     };
-    let marks = chronicle.turns();
+    let (marks, until) = (chronicle.turns(), empty.untold);
     let end = match empty.told_from {
         Some(next) => marks.iter().position(|mark| mark.id == next).unwrap_or(0),
         // An earlier version did not note it.
-        None => places.end.min(marks.len()),
+        None => until.min(marks.len()),
     };
+    let count = last_of(marks.get(..end).unwrap_or_default(), PIECE.min(until));
     // The first ones are those that the record may lack.
-    let begin = end - places.len().min(end);
-    let told_from = if begin < end { marks.get(begin).map(|mark| mark.id) } else { empty.told_from };
+    let places = if count == end { PIECE.min(until) } else { count };
+    let begin = end - count;
+    let told_from = if count > 0 { marks.get(begin).map(|mark| mark.id) } else { empty.told_from };
     let tales = tell(&chronicle, begin..end).await?;
     let why = "the agent's record of the conversation has become shorter".to_owned();
-    Ok(Older { tales, told_from, chronicle: Some(chronicle), why })
+    Ok(Older { first: until - places, tales, told_from, chronicle: Some(chronicle), why })
 }
 
 /// What stands in the place of a turn that the record does not tell any more.
@@ -287,6 +306,19 @@ fn lost(id: String, why: &str) -> Turn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn turns_are_told_by_number_and_by_bytes() {
+        let mark = |bytes| TurnMark { id: Uuid::nil(), message: None, command: false, over: true, length: 1, bytes };
+        let told = |bytes: &[u64], most| last_of(&bytes.iter().copied().map(mark).collect::<Vec<_>>(), most);
+        assert_eq!(told(&[], 3), 0);
+        assert_eq!(told(&[1, 2, 3, 4], 3), 3);
+        let half = PIECE_BYTES / 2;
+        assert_eq!(told(&[1, half, half], 3), 2);
+        assert_eq!(told(&[1, half, half + 1], 3), 1);
+        assert_eq!(told(&[1, u64::MAX], 3), 1, "however long it is");
+        assert_eq!(told(&[u64::MAX, 1], 3), 1);
+    }
 
     #[test]
     fn work_that_fails_leaves_no_hole() {

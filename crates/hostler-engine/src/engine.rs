@@ -211,6 +211,7 @@ impl Engine {
         host.forget_earlier_terminals().await;
         host.load_catalogue().await?;
         host.watch_archives();
+        host.do_what_is_left();
         host.write_notes();
         host.watch_rules();
         host.keep_index();

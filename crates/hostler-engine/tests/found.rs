@@ -7,6 +7,8 @@ mod common;
 mod checkup;
 #[path = "found/elsewhere.rs"]
 mod elsewhere;
+#[path = "found/left.rs"]
+mod left;
 #[path = "found/listing.rs"]
 mod listing;
 #[path = "found/naming.rs"]

@@ -166,6 +166,8 @@ pub struct Batch {
     pub(crate) brought: bool,
     pub(crate) audit: Vec<AuditEntry>,
     pub(crate) conversations: Vec<StoredConversation>,
+    /// Conversations whose records are to be removed, or were.
+    pub(crate) removals: Vec<(String, bool)>,
     /// An action for one listener only.
     pub(crate) aside: Option<(Entry, Aside)>,
     pub(crate) then: Option<Then>,
@@ -187,6 +189,7 @@ impl Batch {
             brought: false,
             audit: Vec::new(),
             conversations: Vec::new(),
+            removals: Vec::new(),
             aside: None,
             then: None,
             done: None,
@@ -255,6 +258,12 @@ impl Batch {
     /// Notes whose a conversation of the agent is. The last note counts. Ignored for memory-only batches.
     pub fn conversation(mut self, id: impl Into<String>, session: Option<&str>) -> Self {
         self.conversations.push(StoredConversation { id: id.into(), session: session.map(str::to_owned) });
+        self
+    }
+
+    /// Notes that the agent's record of a conversation is still to be removed, or was. Ignored for memory-only batches.
+    pub fn removal(mut self, conversation: impl Into<String>, wanted: bool) -> Self {
+        self.removals.push((conversation.into(), wanted));
         self
     }
 

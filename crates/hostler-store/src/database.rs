@@ -137,6 +137,10 @@ const MIGRATIONS: &[M<'static>] = &[
          SELECT substr(token, -42, 36), session FROM read
          WHERE token GLOB '*/????????-????-????-????-????????????.jsonl';",
     ),
+    M::up(
+        "-- Conversations that a person has deleted and whose records may still be there.
+         CREATE TABLE removals (conversation TEXT PRIMARY KEY) WITHOUT ROWID;",
+    ),
 ];
 
 /// Opens the file for the writer, creating or migrating it.

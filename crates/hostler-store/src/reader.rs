@@ -96,6 +96,12 @@ pub(crate) fn conversations(db: &Connection) -> Result<Vec<StoredConversation>, 
     rows.collect::<Result<_, _>>().map_err(StoreError::from)
 }
 
+pub(crate) fn removals(db: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT conversation FROM removals")?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    rows.collect::<Result<_, _>>().map_err(StoreError::from)
+}
+
 /// The number at which each session was written down last.
 pub(crate) fn snapshots(db: &Connection) -> Result<Vec<(String, u64)>, StoreError> {
     let mut statement = db.prepare_cached("SELECT session, seq FROM snapshots")?;

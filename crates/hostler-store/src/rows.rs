@@ -26,6 +26,11 @@ pub(crate) enum Row {
     },
     Client(StoredClient),
     Conversation(StoredConversation),
+    /// The record of a conversation is to be removed, or was.
+    Removal {
+        conversation: String,
+        wanted: bool,
+    },
     Blob {
         session: Arc<str>,
         seq: u64,
@@ -102,7 +107,12 @@ impl Row {
                      ON CONFLICT (id) DO UPDATE SET session = excluded.session",
                 )?
                 .execute(params![id, session])?;
+                if session.is_some() {
+                    // It is led again.
+                    removal(tx, id, false)?;
+                }
             }
+            Self::Removal { conversation, wanted } => removal(tx, conversation, *wanted)?,
             Self::Blob { session, seq, blob } => blob::write(tx, session, as_sql(*seq), blob)?,
             Self::Audit { session, entry } => audit::write(tx, session, entry)?,
             Self::Snapshot { session, seq, row } => snapshot(tx, session, *seq, row)?,
@@ -116,6 +126,16 @@ impl Row {
         }
         Ok(())
     }
+}
+
+/// Notes whether the record of a conversation is to be removed.
+fn removal(tx: &Transaction<'_>, conversation: &str, wanted: bool) -> Result<(), StoreError> {
+    let change = match wanted {
+        true => "INSERT OR IGNORE INTO removals (conversation) VALUES (?1)",
+        false => "DELETE FROM removals WHERE conversation = ?1",
+    };
+    tx.prepare_cached(change)?.execute(params![conversation])?;
+    Ok(())
 }
 
 fn snapshot(tx: &Transaction<'_>, session: &Arc<str>, seq: u64, row: &SnapshotRow) -> Result<(), StoreError> {

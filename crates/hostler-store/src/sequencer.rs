@@ -276,6 +276,7 @@ pub(crate) fn number(seq: &mut u64, batch: Batch) -> Numbered {
         }
         rows.extend(batch.catalogue.map(Row::Catalogue));
         rows.extend(batch.conversations.into_iter().map(Row::Conversation));
+        rows.extend(batch.removals.into_iter().map(|(conversation, wanted)| Row::Removal { conversation, wanted }));
         rows.extend(batch.snapshot.zip(batch.session).map(|(row, session)| Row::Snapshot { session, seq: *seq, row }));
         rows.extend(batch.client.map(Row::Client));
     }

@@ -80,6 +80,22 @@ impl Store {
         self.read(reader::conversations).await
     }
 
+    /// The conversations that a person has deleted and whose records may still be there.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn removals(&self) -> Result<Vec<String>, StoreError> {
+        self.read(reader::removals).await
+    }
+
+    /// The chats whose first turns are still to come, although later ones are there.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    pub async fn headless_chats(&self) -> Result<Vec<String>, StoreError> {
+        self.read(turns::headless).await
+    }
+
     /// What was there when this life began.
     pub fn life(&self) -> Life {
         self.life

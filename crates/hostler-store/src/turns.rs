@@ -129,6 +129,16 @@ pub(crate) fn names(db: &Connection, session: &str) -> Result<Vec<TurnName>, Sto
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
+/// The chats whose first turn is missing although later ones are there.
+pub(crate) fn headless(db: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement = db.prepare_cached(
+        "SELECT uri FROM chats
+         WHERE turns > 0 AND NOT EXISTS (SELECT 1 FROM turns WHERE chat = chats.uri AND position = 0)",
+    )?;
+    let rows = statement.query_map([], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
 /// The id of the turn at a place.
 pub(crate) fn at(db: &Connection, chat: &str, position: usize) -> Result<Option<String>, StoreError> {
     let mut statement = db.prepare_cached("SELECT id FROM turns WHERE chat = ?1 AND position = ?2")?;
@@ -196,6 +206,18 @@ mod tests {
         tx.commit().unwrap();
         assert_eq!(numbers(&needed(&db, "s").unwrap()), [8]);
         assert_eq!(place(&db, "s", "t9").unwrap(), None);
+    }
+
+    #[test]
+    fn a_chat_whose_beginning_is_still_to_come_is_known() {
+        let (_dir, mut db) = stored(10, 7);
+        assert_eq!(headless(&db).unwrap(), [""; 0]);
+        let tx = db.transaction().unwrap();
+        chat(&tx, "t", &ChatRow { uri: "d".into(), first: 5, turns: 6 }).unwrap();
+        write(&tx, "t", &TurnRow { chat: "d".into(), ..row(5, "x") }).unwrap();
+        chat(&tx, "u", &ChatRow { uri: "e".into(), first: 0, turns: 0 }).unwrap();
+        tx.commit().unwrap();
+        assert_eq!(headless(&db).unwrap(), ["d"]);
     }
 
     #[test]

@@ -239,7 +239,7 @@ fn renumber(seq: &mut u64, mut batch: Numbered) -> Numbered {
                 *old = *seq;
             }
             Row::Snapshot { seq: old, .. } | Row::Blob { seq: old, .. } => *old = *seq,
-            Row::Catalogue(_) | Row::Client(_) | Row::Conversation(_) | Row::Audit { .. } => {}
+            Row::Catalogue(_) | Row::Client(_) | Row::Conversation(_) | Row::Removal { .. } | Row::Audit { .. } => {}
         }
     }
     batch.said.items = batch

@@ -42,8 +42,15 @@ async fn a_session_that_is_removed_leaves_the_ids_of_its_conversations_behind() 
     let deleted = Batch::new(None, Durability::Durable).conversation("d", None);
     store.sequencer().commit(deleted).await.unwrap();
     store.sequencer().commit(batch("s").conversation("a", Some("s"))).await.unwrap();
+    // Records that are to go, until they have gone or are led again.
+    let removals = Batch::new(None, Durability::Durable).removal("a", true).removal("b", true).removal("d", true);
+    store.sequencer().commit(removals).await.unwrap();
+    assert_eq!(store.removals().await.unwrap(), ["a", "b", "d"]);
+    store.sequencer().commit(Batch::new(None, Durability::Durable).removal("d", false)).await.unwrap();
+    store.sequencer().commit(batch("s").conversation("a", Some("s"))).await.unwrap();
     store.sequencer().stop().await;
     drop(store);
+    assert_eq!(open(dir.path()).removals().await.unwrap(), ["b"]);
     let expected = [of("a", Some("s")), of("b", None), of("c", Some("t")), of("d", None)];
     assert_eq!(known(&open(dir.path())).await, expected);
 }

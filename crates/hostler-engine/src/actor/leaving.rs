@@ -46,6 +46,7 @@ pub(super) async fn give_back(
     while let Some(input) = inputs.recv().await {
         match input {
             Input::Dispose(reply) => return drop(reply.send(forget_unopened(host, origin).await)),
+            Input::Dispatch(dispatch) => host.reject(*dispatch, error.to_string()).await,
             input => {
                 if refuse(input, error).is_break() {
                     return;
@@ -60,13 +61,12 @@ async fn forget_unopened(host: &Arc<Host>, origin: Origin) -> Disposed {
     let forgotten = match &origin {
         Origin::Provisional(_) => Ok(Forgotten { led: false }),
         Origin::Stored { uri, listed } => {
-            let remove = CatalogueChange::Remove { session: Arc::clone(uri) };
             let chats = vec![uri::default_chat_uri(uri).into()];
-            let batch = Batch::new(Some(Arc::clone(uri)), Durability::Durable).catalogue(remove);
-            let committed = host.store.sequencer().commit(batch.then(is_gone(host, Arc::clone(uri), chats))).await;
-            committed.map_err(EngineError::from).map(|_| {
+            let batch = Batch::new(Some(Arc::clone(uri)), Durability::Durable);
+            // What the world knows has had an agent.
+            let batch = removed(host, batch, uri, *listed).then(is_gone(host, Arc::clone(uri), chats));
+            host.store.sequencer().commit(batch).await.map_err(EngineError::from).map(|_| {
                 host.gateway.forget_session(uri);
-                // What the world knows has had an agent.
                 Forgotten { led: *listed }
             })
         }
@@ -95,16 +95,17 @@ impl Actor {
     pub(super) async fn forget(&mut self, began: bool) -> Disposed {
         let session = Arc::clone(&self.session.uri);
         let chats = self.session.chats().map(|(uri, ..)| Arc::clone(uri)).collect();
-        let mut batch = self.batch(if self.session.stored { Durability::Durable } else { Durability::Memory });
+        // An agent begins its record before it says how the conversation is resumed.
+        let led = began || self.session.token.is_some() || self.session.delivered.is_some();
+        let led = led && self.session.listed;
+        let mut batch = self.batch(Durability::Durable);
         if self.session.stored {
-            batch = batch.catalogue(CatalogueChange::Remove { session: Arc::clone(&session) });
+            batch = removed(&self.host, batch, &session, led);
         }
         match self.host.store.sequencer().commit(batch.then(is_gone(&self.host, session, chats))).await {
             Ok(_) => {
                 self.forget_budget();
-                // An agent begins its record before it says how the conversation is resumed.
-                let led = began || self.session.token.is_some() || self.session.delivered.is_some();
-                Ok(Forgotten { led: self.session.listed && led })
+                Ok(Forgotten { led })
             }
             Err(error) => {
                 let origin = Origin::Stored { uri: Arc::clone(&self.session.uri), listed: self.session.listed };
@@ -112,6 +113,15 @@ impl Actor {
             }
         }
     }
+}
+
+/// A batch that removes a session from the store. The records that its agent has `led` go after that, at the latest in the
+/// next life of the host.
+fn removed(host: &Host, mut batch: Batch, session: &Arc<str>, led: bool) -> Batch {
+    for conversation in host.sessions().conversations_of(session).iter().filter(|_| led) {
+        batch = batch.removal(conversation.to_string(), true);
+    }
+    batch.catalogue(CatalogueChange::Remove { session: Arc::clone(session) })
 }
 
 /// What follows when the store has forgotten a session.

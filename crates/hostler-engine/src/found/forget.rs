@@ -38,8 +38,10 @@ impl Host {
     ) -> Result<(), EngineError> {
         let FoundSession { provider, conversation } = found;
         let (host, gone) = (Arc::clone(self), Arc::clone(uri));
-        let batch =
-            Batch::new(None, Durability::Durable).conversation(conversation.id.to_string(), None).then(move |_| {
+        let batch = Batch::new(None, Durability::Durable)
+            .conversation(conversation.id.to_string(), None)
+            .removal(conversation.id.to_string(), true)
+            .then(move |_| {
                 if host.catalogue.remove(&gone) {
                     host.hub.notify(uri::ROOT, NoticeKind::SessionRemoved(gone));
                 }
@@ -91,11 +93,33 @@ impl Host {
         }
     }
 
-    /// The session stays deleted, whatever becomes of the file: `sessions doctor` names it if it is still there.
+    /// The session stays deleted, whatever becomes of the file: `sessions doctor` names it if it is still there, and the next
+    /// life of the host tries again. What has gone is not removed once more, if somebody brings it back.
     async fn delete_record(&self, provider: &str, conversation: Uuid) {
         let Some(archive) = self.archive(provider) else { return };
         if let Err(error) = archive.delete(conversation).await {
             tracing::warn!(%conversation, %error, "a deleted session's record could not be removed");
+            return;
+        }
+        let removed = Batch::new(None, Durability::Stream).removal(conversation.to_string(), false);
+        if let Err(error) = self.store.sequencer().submit(removed).await {
+            tracing::debug!(%error, "that a record has gone was noted too late");
+        }
+    }
+
+    /// Removes the records of deleted sessions that an earlier life of the host could not remove.
+    pub(super) async fn delete_records_left(&self) {
+        let left = self.store.removals().await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "records that are still to be removed are not known");
+            Vec::new()
+        });
+        for conversation in left.iter().filter_map(|id| Uuid::try_parse(id).ok()) {
+            for (provider, archive) in self.finder.archives() {
+                // Only one of them has it, and nothing is taken from under somebody's hands.
+                if archive.lead(conversation).await != Some(Lead::Busy) {
+                    self.delete_record(provider, conversation).await;
+                }
+            }
         }
     }
 }

@@ -61,7 +61,7 @@ impl Sessions {
     }
 
     /// The conversations of a session of the store.
-    pub(super) fn conversations_of(&self, session: &str) -> Vec<Uuid> {
+    pub(crate) fn conversations_of(&self, session: &str) -> Vec<Uuid> {
         let of_it = self.conversations.iter().filter(|(_, owner)| owner.as_deref() == Some(session));
         of_it.map(|(id, _)| *id).collect()
     }

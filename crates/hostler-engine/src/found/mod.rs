@@ -2,6 +2,7 @@
 //!
 //! * [`list`]: they are in the list of sessions, as far as people want to see them there.
 //! * [`forget`]: what a person deletes is not found again.
+//! * [`left`]: what an earlier life of the host has left undone is done after the start.
 //! * [`checkup`]: what is wrong with what the agents keep.
 //! * [`namer`]: what people put on a session is written into the agent's record.
 //! * [`watch`]: the archives are looked at whenever something changes in them.
@@ -12,6 +13,7 @@
 
 mod checkup;
 mod forget;
+mod left;
 mod list;
 mod namer;
 mod retell;

@@ -77,6 +77,13 @@ pub(super) struct Elsewhere {
     stale: bool,
 }
 
+impl Elsewhere {
+    /// Whether nothing is to be expected.
+    pub(super) fn is_quiet(&self) -> bool {
+        !self.looking && !self.led && !self.timed
+    }
+}
+
 impl Actor {
     /// The way to the agent's record of the conversation, where there is one.
     fn record(&self) -> Option<(Arc<dyn Archive>, Uuid)> {

@@ -2,13 +2,17 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use hostler_store::{Batch, CatalogueChange, Durability};
 use tokio::sync::mpsc;
 
-use super::{Actor, Input, Origin};
+use super::{Actor, Input, Origin, SessionHandle};
 use crate::host::Host;
 use crate::hub::NoticeKind;
+use crate::session::Session;
+use crate::turn::{AgentPhase, TurnPhase};
 use crate::{EngineError, uri};
 
 /// How a dispose went.
@@ -90,7 +94,85 @@ fn refuse(input: Input, error: &EngineError) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
+/// After this time, and at the latest after twice of it, a session that nobody needs gives its actor up.
+const CALM: Duration = Duration::from_secs(7 * 60);
+
+/// How long nothing has happened in a session without an agent.
+#[derive(Default)]
+pub(super) struct Calm {
+    wait: Option<BoxFuture<'static, ()>>,
+    /// Something has happened since the wait began.
+    broken: bool,
+}
+
+impl Calm {
+    /// Something has happened.
+    pub(super) fn after_input(&mut self, actor: &Actor) {
+        self.broken = true;
+        if actor.machine.agent() != AgentPhase::Absent || !actor.session.stored {
+            self.wait = None;
+        } else if self.wait.is_none() {
+            self.wait = Some(actor.host.clock.sleep(CALM));
+        }
+    }
+
+    /// Waits until it is over.
+    pub(super) async fn over(&mut self) {
+        match &mut self.wait {
+            Some(wait) => wait.await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// It is over. Says whether nothing has happened in it; another one begins.
+    pub(super) fn was_kept(&mut self, actor: &Actor) -> bool {
+        self.wait = Some(actor.host.clock.sleep(CALM));
+        !std::mem::take(&mut self.broken)
+    }
+}
+
 impl Actor {
+    /// Whether the actor does nothing for anybody.
+    fn is_at_rest(&self) -> bool {
+        let Session { stored, untold, session, chat, .. } = &self.session;
+        let quiet =
+            self.tasks.is_empty() && self.decisions.is_empty() && self.elsewhere.is_quiet() && !self.summary_due;
+        let waits = !self.desk.is_empty() || !self.beside.is_empty() || !self.runs.is_empty() || *untold > 0;
+        let works = chat.active_turn.is_some() || self.machine.agent() != AgentPhase::Absent || self.agent.is_there();
+        let wanted = !self.session.queue().is_empty()
+            || chat.steering_message.is_some()
+            || !session.active_clients.is_empty()
+            || self.is_heard();
+        *stored && quiet && !waits && !works && *self.machine.turn() == TurnPhase::None && !wanted
+    }
+
+    fn is_heard(&self) -> bool {
+        let hub = &self.host.hub;
+        self.session.chats().any(|(chat, ..)| hub.is_heard(chat))
+            || hub.is_heard(&self.session.uri)
+            || hub.is_heard(&uri::annotations(&self.session.uri))
+    }
+
+    /// Gives the session back to the store, if nobody needs its actor. Nobody can come between: whoever has a way to the actor
+    /// got it under the lock, and keeps it until its wish is in the mailbox.
+    pub(super) async fn goes_back(&self, inputs: &mpsc::Receiver<Input>) -> bool {
+        if !self.is_at_rest() {
+            return false;
+        }
+        // What was streamed before is committed with it, so that whoever opens the session next reads all of it.
+        if self.host.store.sequencer().commit(Batch::new(None, Durability::Durable)).await.is_err() {
+            return false;
+        }
+        let mut sessions = self.host.sessions();
+        let alone = sessions.live.get(&self.session.uri).is_some_and(SessionHandle::is_the_only_one);
+        if !alone || !inputs.is_empty() || !self.is_at_rest() {
+            return false;
+        }
+        sessions.live.remove(&self.session.uri);
+        sessions.put_back(Origin::Stored { uri: Arc::clone(&self.session.uri), listed: self.session.listed });
+        true
+    }
+
     /// Removes the session from the store and the list. `began` says whether its agent was there just now.
     pub(super) async fn forget(&mut self, began: bool) -> Disposed {
         let session = Arc::clone(&self.session.uri);

@@ -54,6 +54,7 @@ use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
 use self::budget::Budget;
 use self::elsewhere::Elsewhere;
+use self::leaving::Calm;
 pub(crate) use self::leaving::{Disposed, Forgotten, NotForgotten};
 use self::local::{LocalNews, Run};
 pub use self::output::BackgroundOutput;
@@ -199,6 +200,11 @@ impl SessionHandle {
         self.mailbox.try_send(input).is_ok()
     }
 
+    /// Whether nobody else can send anything.
+    fn is_the_only_one(&self) -> bool {
+        self.mailbox.strong_count() == 1
+    }
+
     pub(crate) async fn send(&self, input: Input) -> Result<(), EngineError> {
         self.mailbox.send(input).await.map_err(|_| EngineError::Stopping)
     }
@@ -274,6 +280,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     actor.begin_budget().await;
     actor.look_at_branch();
     actor.tell_older(chronicle);
+    let mut calm = Calm::default();
+    calm.after_input(&actor);
     loop {
         let input = tokio::select! {
             Some(input) = inputs.recv() => input,
@@ -282,6 +290,12 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             Some(entry) = actor.decisions.recv() => Input::Decided(entry),
             Ok(()) = rules.changed() => Input::RulesChanged,
             Some(()) = budget_changes.next() => Input::BudgetChanged,
+            () = calm.over() => {
+                if calm.was_kept(&actor) && actor.goes_back(&inputs).await {
+                    break;
+                }
+                continue;
+            }
             Some(done) = actor.tasks.join_next(), if !actor.tasks.is_empty() => match done {
                 Ok(input) => input,
                 Err(error) => {
@@ -298,6 +312,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         actor.write_sent().await;
         actor.retire_stale().await;
         actor.take_stock(moved);
+        calm.after_input(&actor);
     }
     // Whoever waits for turns that were still to be taken in need not wait any longer.
     actor.host.untold.set(&actor.session.chat_uri, 0);

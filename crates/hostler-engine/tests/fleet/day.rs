@@ -10,6 +10,8 @@ use tokio::sync::mpsc;
 use super::common::Rig;
 use super::{IDLE, fleet, seats, uri};
 
+/// When a session gives its actor up that nobody needs, at the earliest.
+const CALM: Duration = Duration::from_secs(420);
 const SESSIONS: usize = 100;
 const LIVE: usize = 8;
 
@@ -79,6 +81,8 @@ async fn a_hundred_sessions_have_eight_agents_for_a_day_and_nothing_is_lost() {
         clock.many_sleep(LIVE, IDLE).await;
         clock.advance(Duration::from_secs(3600));
         until(|| rig.engine.fleet().live == 0 && rig.engine.agents().is_empty()).await;
+        // Each session has begun to wait for its own rest.
+        until(|| clock.sleepers(CALM) == SESSIONS).await;
         // The list is brought up to date a little later; after that nothing is left of an hour.
         let now = (clock.all_sleepers(), open_files());
         let (sleepers, files) = *flat.get_or_insert(now);

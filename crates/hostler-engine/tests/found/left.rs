@@ -1,15 +1,17 @@
-//! What an earlier life of the host has left undone.
+//! What an earlier life of the host has left undone, and sessions that nobody needs.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hostler_driver::ArchiveError;
-use hostler_engine::Extent;
+use hostler_engine::{Extent, default_chat_uri};
 use hostler_testkit::clock::ManualClock;
 
-use super::common::Options;
+use super::common::{Listener, Options, wish};
 use super::{FOUND, expected, found, found_by, id, turns, viewer};
+
+const CALM: Duration = Duration::from_secs(420);
 
 fn with(clock: &ManualClock) -> Options {
     Options { clock: Arc::new(clock.clone()), ..Options::default() }
@@ -52,5 +54,57 @@ async fn a_record_that_could_not_be_removed_is_removed_by_the_next_life() {
     rig.engine.sessions_are_found().await;
     assert!(archive.found(id()).is_some());
     assert_eq!(rig.listed(), [""; 0]);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_needs_is_at_rest_and_whoever_wants_it_finds_it_as_it_was() {
+    let clock = ManualClock::new();
+    let (rig, _archive) = found_by(2, 3, with(&clock)).await;
+    rig.engine.sessions_are_found().await;
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    let mut listener = rig.listen(FOUND).await;
+    let titled = |title: &str| serde_json::json!({"type": "session/titleChanged", "title": title});
+    rig.engine.dispatch(wish(FOUND, 1, titled("mine"), None)).await;
+    listener.until("session/titleChanged").await;
+    // Somebody hears it: it stays, however long that takes.
+    for _ in 0..3 {
+        clock.somebody_sleeps(CALM).await;
+        clock.advance(CALM);
+    }
+    clock.somebody_sleeps(CALM).await;
+    assert!(tasks() > before);
+    rig.engine.dispatch(wish(FOUND, 2, titled("mine still"), None)).await;
+    listener.until("session/titleChanged").await;
+    rig.engine.forget_subscriber(listener.subscriber.id());
+    clock.somebody_sleeps(CALM).await;
+    while tasks() > before {
+        clock.advance(CALM);
+        tokio::task::yield_now().await;
+    }
+    assert!(rig.engine.has_session(FOUND));
+    let again = rig.listen(FOUND).await;
+    assert_eq!(again.session.as_ref().unwrap().title, "mine still");
+    assert_eq!(turns(&again), expected(1..=3));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn whoever_wants_a_session_at_the_very_moment_in_which_it_goes_to_rest_is_served() {
+    let clock = ManualClock::new();
+    let (rig, _archive) = found_by(2, 3, with(&clock)).await;
+    for round in 0..50 {
+        let listener = Listener::new(FOUND);
+        rig.engine.subscribe(&default_chat_uri(FOUND), &listener.subscriber, 1).await.unwrap();
+        rig.engine.forget_subscriber(listener.subscriber.id());
+        clock.somebody_sleeps(CALM).await;
+        clock.advance(CALM);
+        clock.somebody_sleeps(CALM).await;
+        clock.advance(CALM);
+        for _ in 0..round {
+            tokio::task::yield_now().await;
+        }
+    }
     rig.engine.shutdown().await;
 }

@@ -281,6 +281,26 @@ async fn one_that_is_taken_in_is_found_once_and_where_it_was() {
 }
 
 #[tokio::test]
+async fn while_one_is_taken_in_its_older_turns_are_still_found() {
+    let (rig, archive) = elsewhere(300).await;
+    let before = found(&rig, "\"answer 7\"").await;
+    assert_eq!(before.len(), 1);
+    // The last turns are told, and no others.
+    archive.allow(1);
+    let mut viewer = Listener::new(ELSEWHERE);
+    rig.engine.subscribe(ELSEWHERE, &viewer.subscriber, 7).await.unwrap();
+    viewer.snapshot().await;
+    archive.told().await;
+    assert_eq!(found(&rig, "\"answer 7\"").await, before);
+    assert_eq!(found(&rig, "\"answer 300\"").await.len(), 1);
+    archive.allow(usize::MAX);
+    rig.engine.subscribe_to(&default_chat_uri(ELSEWHERE), Extent::All, &viewer.subscriber, 8).await.unwrap();
+    viewer.snapshot().await;
+    assert_eq!(found(&rig, "\"answer 7\"").await, before);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn one_that_cannot_be_read_is_found_by_its_title_and_holds_up_nobody() {
     let (rig, archive) = elsewhere(1).await;
     let broken = Uuid::new_v4();

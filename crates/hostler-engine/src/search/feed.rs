@@ -295,6 +295,12 @@ impl Host {
     async fn read_run(
         self: &Arc<Self>,
         index: &Arc<Index>,
+        // A conversation that is being taken in is stored from its end on. Until the older turns are there as well, they are
+        // found where they were.
+        let default = uri::default_chat_uri(session);
+        let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
+        let untold = stored.unwrap_or_else(|| self.untold.of(&default));
+        known.retain(|place, _| place.chat != default || place.position >= untold);
         session: &Arc<str>,
         chat: &str,
         places: std::ops::Range<usize>,

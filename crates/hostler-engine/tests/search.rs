@@ -11,6 +11,7 @@ use ahp_types::actions::{ChatTurnResumeAction, SessionTitleChangedAction};
 use common::{Listener, Options, Rig, SESSION, dispatch};
 use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnFailure, TurnOutcome};
 use hostler_engine::{EngineError, Extent, Found, SearchError, SearchWish, TextKind, default_chat_uri};
+use hostler_testkit::clock::ManualClock;
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use hostler_testkit::fake_driver::FakeAgent;
 use uuid::Uuid;
@@ -297,6 +298,51 @@ async fn while_one_is_taken_in_its_older_turns_are_still_found() {
     rig.engine.subscribe_to(&default_chat_uri(ELSEWHERE), Extent::All, &viewer.subscriber, 8).await.unwrap();
     viewer.snapshot().await;
     assert_eq!(found(&rig, "\"answer 7\"").await, before);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_waits() {
+    const PAUSE: Duration = Duration::from_secs(10);
+    let (clock, directory) = (ManualClock::new(), std::env::temp_dir());
+    let archive = FakeArchive::new(&directory);
+    archive.put(id(), &directory, 3);
+    let goes_on = |length: usize, over: bool, answer: &str| {
+        archive.change(id(), |conversation| {
+            let mut turn = FakeTurn::new(3, "message 3", answer);
+            (turn.mark.length, turn.mark.over) = (length, over);
+            conversation.turns.splice(2.., [turn]);
+        });
+    };
+    goes_on(1, false, "apples");
+    let archived = Some(Arc::clone(&archive));
+    let rig = Rig::start_with(Options { archive: archived, clock: Arc::new(clock.clone()), ..options() }).await;
+    until_noted(&rig, "apples", 1).await;
+    goes_on(2, false, "apples and pears");
+    rig.engine.look_at_archives().await;
+    clock.somebody_sleeps(PAUSE).await;
+    let noted = rig.engine.search(SearchWish { wait: false, ..wish("pears") }).await.unwrap();
+    assert!(noted.sessions.is_empty(), "it was read a moment ago");
+    clock.advance(PAUSE);
+    until_noted(&rig, "pears", 1).await;
+    goes_on(3, false, "apples and plums");
+    assert_eq!(found(&rig, "plums").await.len(), 1, "somebody waits for it");
+    goes_on(4, true, "apples and cherries");
+    rig.engine.look_at_archives().await;
+    until_noted(&rig, "cherries", 1).await;
+    // One that nobody has seen the end of before the next one begins.
+    archive.change(id(), |conversation| {
+        let mut turn = FakeTurn::new(4, "message 4", "quinces");
+        turn.mark.over = false;
+        conversation.turns.push(turn);
+    });
+    rig.engine.look_at_archives().await;
+    until_noted(&rig, "quinces", 1).await;
+    archive.change(id(), |conversation| {
+        conversation.turns.splice(3.., [FakeTurn::new(4, "message 4", "medlars"), FakeTurn::new(5, "message 5", "")]);
+    });
+    rig.engine.look_at_archives().await;
+    until_noted(&rig, "medlars", 1).await;
     rig.engine.shutdown().await;
 }
 

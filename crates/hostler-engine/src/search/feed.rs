@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::state::SessionSummary;
+use futures::FutureExt as _;
 use hostler_driver::{Archive, ArchiveError, FoundConversation};
 use hostler_search::{Index, Line, Place, SearchError, TurnTexts};
 use hostler_store::{Batch, Durability, Page};
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use tokio::time::MissedTickBehavior;
 use url::Url;
 
+use super::growing::Judged;
 use super::{Work, blocking, documents};
 use crate::found::FoundSession;
 use crate::host::Host;
@@ -33,6 +35,8 @@ const FOUND: &str = "found ";
 struct Elsewhere {
     archive: Arc<dyn Archive>,
     conversation: FoundConversation,
+    /// Whether somebody waits for all of it.
+    waited_for: bool,
 }
 
 /// What a round has to read.
@@ -51,17 +55,24 @@ impl Host {
         }
         self.search.look();
         let (host, stop, bell) = (Arc::downgrade(self), self.stop.clone(), Arc::clone(&self.search.bell));
+        let (clock, growing) = (Arc::clone(&self.clock), Arc::clone(&self.search.growing));
         self.tasks.spawn(async move {
             let mut ticks = tokio::time::interval(AGAIN);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             ticks.tick().await;
             loop {
+                let due = growing.due_in(clock.monotonic());
+                let due = due.map_or_else(|| std::future::pending().boxed(), |left| clock.sleep(left));
                 tokio::select! {
                     () = stop.cancelled() => return,
                     () = bell.notified() => {}
                     _ = ticks.tick() => {}
+                    () = due => {}
                 }
                 let Some(host) = host.upgrade() else { return };
+                for session in growing.take_due(clock.monotonic()) {
+                    host.search.changed(&session.into());
+                }
                 if host.search.work().is_something() {
                     host.read_what_is_new().await;
                 }
@@ -128,6 +139,7 @@ impl Host {
         let round = self.plan_round(&index, work, &stamps).await?;
         let mut pending = round.stored.len() + round.elsewhere.len();
         self.search.progress.send_modify(|progress| progress.pending = pending);
+            self.search.growing.forget(session);
         for session in &round.gone {
             let (index, session) = (Arc::clone(&index), Arc::clone(session));
             blocking(move || index.forget(&session)).await?;
@@ -207,7 +219,7 @@ impl Host {
         let FoundSession { provider, conversation } = self.sessions().found.get(session)?.clone();
         let archive = self.archive(&provider)?;
         let news = known.get(session) != Some(&Some(stamp(&conversation)));
-        news.then(|| (session.to_owned(), Elsewhere { archive, conversation }))
+        news.then(|| (session.to_owned(), Elsewhere { archive, conversation, waited_for: false }))
     }
 
     /// The conversations that agents keep and no session is. Says all of them, and notes those with something new.
@@ -235,7 +247,9 @@ impl Host {
                     continue;
                 }
                 if known.get(&session) != Some(&Some(stamp(&conversation))) {
-                    round.elsewhere.push((session.clone(), Elsewhere { archive: Arc::clone(&archive), conversation }));
+                    let archive = Arc::clone(&archive);
+                    let elsewhere = Elsewhere { archive, conversation, waited_for: true };
+                    round.elsewhere.push((session.clone(), elsewhere));
                 }
                 there.insert(session);
             }
@@ -281,6 +295,12 @@ impl Host {
         }
         let lost: Vec<Place> = known.into_keys().collect();
         let (index, session) = (Arc::clone(index), session.to_string());
+        // A conversation that is being taken in is stored from its end on. Until the older turns are there as well, they are
+        // found where they were.
+        let default = uri::default_chat_uri(session);
+        let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
+        let untold = stored.unwrap_or_else(|| self.untold.of(&default));
+        known.retain(|place, _| place.chat != default || place.position >= untold);
         blocking(move || {
             if !lost.is_empty() {
                 index.remove(&session, &lost)?;
@@ -295,12 +315,6 @@ impl Host {
     async fn read_run(
         self: &Arc<Self>,
         index: &Arc<Index>,
-        // A conversation that is being taken in is stored from its end on. Until the older turns are there as well, they are
-        // found where they were.
-        let default = uri::default_chat_uri(session);
-        let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
-        let untold = stored.unwrap_or_else(|| self.untold.of(&default));
-        known.retain(|place, _| place.chat != default || place.position >= untold);
         session: &Arc<str>,
         chat: &str,
         places: std::ops::Range<usize>,
@@ -346,7 +360,7 @@ impl Host {
         session: &str,
         elsewhere: Elsewhere,
     ) -> Result<(), EngineError> {
-        let Elsewhere { archive, conversation } = elsewhere;
+        let conversation = &elsewhere.conversation;
         let line = Line {
             session: session.to_owned(),
             title: conversation.title.clone(),
@@ -360,26 +374,27 @@ impl Host {
             reading.turns(&name)
         })
         .await?;
-        match self.tell_elsewhere(index, session, &archive, &conversation, known, modified_ms).await? {
-            Ok(()) => {}
-            // The next look shows that it is gone.
-            Err(ArchiveError::Missing) => return Ok(()),
+        match self.tell_elsewhere(index, session, &elsewhere, known, modified_ms).await? {
+            Ok(true) => {}
+            // The next look shows that it is gone; or the last turn is read when it is due.
+            Err(ArchiveError::Missing) | Ok(false) => return Ok(()),
             Err(error) => tracing::info!(session, %error, "a conversation is found by its title only"),
         }
-        let (index, session, stamp) = (Arc::clone(index), session.to_owned(), stamp(&conversation));
+        let (index, session, stamp) = (Arc::clone(index), session.to_owned(), stamp(conversation));
         blocking(move || index.settle(&session, &stamp)).await?;
         Ok(())
     }
 
     async fn tell_elsewhere(
         self: &Arc<Self>,
+    /// Whether that is all of it.
         index: &Arc<Index>,
         session: &str,
-        archive: &Arc<dyn Archive>,
-        conversation: &FoundConversation,
+        elsewhere: &Elsewhere,
         mut known: HashMap<Place, String>,
         otherwise_ms: i64,
-    ) -> Result<Result<(), ArchiveError>, EngineError> {
+    ) -> Result<Result<bool, ArchiveError>, EngineError> {
+        let Elsewhere { archive, conversation, waited_for } = elsewhere;
         let stopping = || EngineError::Stopping;
         let opening = archive.open_in_passing(conversation.id);
         let opened = self.stop.run_until_cancelled(opening).await.ok_or_else(stopping)?;
@@ -388,17 +403,22 @@ impl Host {
             Err(error) => return Ok(Err(error)),
         };
         let chat = uri::default_chat_uri(session);
-        let marks = chronicle.turns();
-        let last = marks.len().saturating_sub(1);
-        let wanted: Vec<(Place, String)> = marks
-            .iter()
-            .enumerate()
-            .filter_map(|(position, mark)| {
-                let place = Place { chat: chat.clone(), position };
-                let same = known.remove(&place).is_some_and(|id| id == mark.id.to_string());
-                (!same || position == last).then(|| (place, mark.id.to_string()))
-            })
-            .collect();
+        let now = self.clock.monotonic();
+        let mut last = None;
+        let mut wanted: Vec<(Place, String)> = Vec::new();
+        for (position, mark) in chronicle.turns().iter().enumerate() {
+            let place = Place { chat: chat.clone(), position };
+            let same = known.remove(&place).is_some_and(|id| id == mark.id.to_string());
+            let is_last = position + 1 == chronicle.turns().len();
+            let judged = match same {
+                true => self.search.growing.judge(session, mark, is_last, now, *waited_for),
+                false => Judged::Read,
+            };
+            if judged == Judged::Read {
+                wanted.push((place, mark.id.to_string()));
+            }
+            last = is_last.then_some((mark, judged));
+        }
         for (_, places) in runs(&wanted) {
             let mut next = places.start;
             while next < places.end {
@@ -431,7 +451,10 @@ impl Host {
             let (index, session) = (Arc::clone(index), session.to_owned());
             blocking(move || index.remove(&session, &lost)).await?;
         }
-        Ok(Ok(()))
+        if let Some((mark, Judged::Read)) = &last {
+            self.search.growing.was_read(session, mark, now);
+        }
+        Ok(Ok(!matches!(last, Some((_, Judged::Later)))))
     }
 }
 

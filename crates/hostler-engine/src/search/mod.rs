@@ -6,6 +6,7 @@
 
 mod documents;
 mod feed;
+mod growing;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use tokio::sync::{Notify, watch};
 
+use self::growing::Growing;
 use crate::EngineError;
 use crate::clock::ClockExt as _;
 use crate::host::Host;
@@ -60,6 +62,7 @@ pub(crate) struct Search {
 struct Work {
     /// How often somebody has asked for something.
     asked: u64,
+    growing: Arc<Growing>,
     /// Sessions with something new in them.
     changed: HashSet<Arc<str>>,
     /// Sessions that are no more.
@@ -99,6 +102,7 @@ impl Search {
     /// A session has something new in it, or was found with something new in it. Costs next to nothing.
     pub(crate) fn changed(&self, session: &Arc<str>) {
         self.ask(|work| {
+            growing: Arc::default(),
             work.changed.insert(Arc::clone(session));
         });
     }

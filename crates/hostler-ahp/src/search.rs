@@ -27,6 +27,8 @@ struct SearchParams {
     flat: bool,
     #[serde(default)]
     wait: bool,
+    #[serde(default)]
+    all: bool,
 }
 
 /// Sessions, the best first; `nextOffset` is missing at the end.
@@ -38,6 +40,9 @@ struct Answer {
     next_offset: Option<usize>,
     /// How many sessions are still to be read.
     pending: usize,
+    /// Why something cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trouble: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -48,6 +53,9 @@ struct Item {
     #[serde(skip_serializing_if = "Option::is_none")]
     workspace: Option<String>,
     modified_at_ms: i64,
+    /// Whether the list has it; said where it has not.
+    #[serde(skip_serializing_if = "is_true")]
+    listed: bool,
     /// How many turns of it match.
     matching: usize,
     hits: Vec<Place>,
@@ -70,31 +78,40 @@ struct Place {
 
 /// Reads what is looked for.
 pub(crate) fn read(params: Value) -> Result<SearchWish, RpcError> {
-    let SearchParams { query, limit, offset, flat, wait } = decode::params(params)?;
+    let SearchParams { query, limit, offset, flat, wait, all } = decode::params(params)?;
     if query.trim().is_empty() {
         return Err(RpcError::params("query is empty: say what to look for"));
     }
     if query.len() > LONGEST {
         return Err(RpcError::params("query must not be longer than 4096 bytes"));
     }
-    Ok(SearchWish { query, limit: limit.unwrap_or(USUAL).clamp(1, MOST), offset, flat, wait })
+    Ok(SearchWish { query, limit: limit.unwrap_or(USUAL).clamp(1, MOST), offset, flat, wait, all })
 }
 
 /// Looks for it.
 pub(crate) async fn search(engine: &Engine, wish: SearchWish) -> Result<Value, RpcError> {
     let offset = wish.offset;
-    let Found { sessions, more, pending } = engine.search(wish).await?;
+    let Found { sessions, more, unlisted, pending, trouble } = engine.search(wish).await?;
     let next_offset = more.then_some(offset.saturating_add(sessions.len()));
-    value(&Answer { items: sessions.into_iter().map(item).collect(), next_offset, pending })
+    let item = |found: SessionHits| {
+        let listed = !unlisted.contains(&found.session);
+        item(found, listed)
+    };
+    value(&Answer { items: sessions.into_iter().map(item).collect(), next_offset, pending, trouble })
 }
 
-fn item(found: SessionHits) -> Item {
+fn is_true(value: &bool) -> bool {
+    *value
+}
+
+fn item(found: SessionHits, listed: bool) -> Item {
     let SessionHits { session, title, workspace, modified_ms, hits, matching } = found;
     Item {
         session,
         title,
         workspace,
         modified_at_ms: modified_ms,
+        listed,
         matching,
         hits: hits.into_iter().map(place).collect(),
     }
@@ -129,7 +146,7 @@ mod tests {
             assert!(read(query).is_err());
         }
         let wish = read(json!({"query": "x", "limit": 5_000, "offset": 3, "channel": "ahp-root://"})).ok().unwrap();
-        assert_eq!((wish.limit, wish.offset, wish.flat, wish.wait), (MOST, 3, false, false));
+        assert_eq!((wish.limit, wish.offset, wish.flat, wish.wait, wish.all), (MOST, 3, false, false, false));
         assert_eq!(read(json!({"query": "x", "limit": 0})).ok().unwrap().limit, 1);
     }
 }

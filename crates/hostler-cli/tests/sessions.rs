@@ -176,6 +176,30 @@ async fn an_ambiguous_session_is_a_usage_error_and_an_unknown_one_a_failure() {
 }
 
 #[tokio::test]
+async fn a_search_says_what_is_missing_and_ends_as_it_would_have() {
+    let trouble = "the disk is full\u{1b}";
+    let found = json!({ "session": THIRD, "title": "third", "modifiedAtMs": 0, "matching": 1, "listed": false,
+        "hits": [{ "kind": "answer", "snippet": "pears", "matches": [[0, 5]] }] });
+    for (items, args, exit) in [
+        (json!([found]), &["pears"][..], Exit::Done),
+        (json!([found]), &["--json", "--all", "pears"], Exit::Done),
+        (json!([]), &["pears"], Exit::Failed),
+    ] {
+        let launcher = host([]).finding(json!({ "items": items, "pending": 2, "trouble": trouble }));
+        let (ended, out, err) = run(&[&["sessions", "search"], args].concat(), &launcher).await;
+        assert_eq!(ended, exit, "{err}");
+        assert!(
+            err.contains("Not everything could be searched: the disk is full.") && err.contains("2 sessions"),
+            "{err}"
+        );
+        assert!(!err.contains('\u{1b}') && !out.contains("disk"), "{err}{out}");
+        let all = args.contains(&"--all");
+        assert_eq!(launcher.seen.params("hostler/search")[0]["all"], all);
+        assert_eq!(out.contains("not in the list"), exit == Exit::Done && !all, "{out}");
+    }
+}
+
+#[tokio::test]
 async fn rename_and_archive_tell_the_host_and_wait_for_its_word() {
     for (args, action) in [
         (&["sessions", "rename", "27", "Better"][..], json!({ "type": "session/titleChanged", "title": "Better" })),

@@ -91,6 +91,11 @@ impl Catalogue {
         self.lock().changed.contains_key(uri)
     }
 
+    /// All sessions that have a line, in no order.
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        self.lock().changed.keys().cloned().collect()
+    }
+
     pub(crate) fn remove(&self, uri: &str) -> bool {
         self.lock().remove(uri).is_some()
     }

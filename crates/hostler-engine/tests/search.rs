@@ -10,7 +10,7 @@ use ahp_types::StateAction;
 use ahp_types::actions::{ChatTurnResumeAction, SessionTitleChangedAction};
 use common::{Listener, Options, Rig, SESSION, dispatch};
 use hostler_driver::{ApiErrorCategory, DriverEvent, ResumeToken, TurnFailure, TurnOutcome};
-use hostler_engine::{EngineError, Extent, Found, SearchError, SearchWish, TextKind, default_chat_uri};
+use hostler_engine::{EngineError, Extent, Found, SearchError, SearchWish, ShowExternal, TextKind, default_chat_uri};
 use hostler_testkit::clock::ManualClock;
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use hostler_testkit::fake_driver::FakeAgent;
@@ -343,6 +343,80 @@ async fn a_turn_that_goes_on_elsewhere_is_read_now_and_then_and_at_once_for_who_
     });
     rig.engine.look_at_archives().await;
     until_noted(&rig, "medlars", 1).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_the_list_hides_is_said_to_be_hidden_and_left_out_where_nobody_wants_to_see_any() {
+    let directory = std::env::temp_dir();
+    let archive = FakeArchive::new(&directory);
+    for n in 0..3 {
+        archive.put(Uuid::from_u128(id().as_u128() + n), &directory, 2);
+    }
+    let start = async |show| {
+        let archive = Some(Arc::clone(&archive));
+        Rig::start_with(Options { archive, show_external: Some(show), ..options() }).await
+    };
+    let rig = start(ShowExternal::Recent).await;
+    let some = look(&rig, "\"answer 2\"").await;
+    assert_eq!((some.sessions.len(), some.unlisted.len(), rig.listed().len()), (3, 1, 2));
+    assert!(some.unlisted.iter().all(|hidden| !rig.listed().contains(hidden)));
+    rig.engine.shutdown().await;
+
+    let rig = start(ShowExternal::None).await;
+    assert!(found(&rig, "\"answer 2\"").await.is_empty());
+    let all = SearchWish { all: true, ..wish("\"answer 2\"") };
+    let hidden = rig.engine.search(all.clone()).await.unwrap();
+    assert_eq!((hidden.sessions.len(), hidden.unlisted.len()), (3, 3));
+    // What was opened here is listed, whatever people want to see of the others.
+    let mut viewer = Listener::new(ELSEWHERE);
+    rig.engine.subscribe(ELSEWHERE, &viewer.subscriber, 7).await.unwrap();
+    viewer.snapshot().await;
+    assert_eq!(found(&rig, "\"answer 2\"").await.len(), 1);
+    assert_eq!(rig.engine.search(all).await.unwrap().unlisted.len(), 2);
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_index_that_takes_nothing_new_still_answers_with_what_it_has_and_says_why() {
+    let (mut rig, mut listener, mut agent) = orchard(options()).await;
+    let full = "CREATE TRIGGER full BEFORE INSERT ON turns BEGIN SELECT RAISE(ABORT, 'no room'); END";
+    let index = rusqlite::Connection::open(rig.state.join("search.db")).unwrap();
+    index.execute_batch(full).unwrap();
+    say(&mut rig, &mut listener, &mut agent, "t3", "And cherries?", "In gardens.").await;
+    let known = loop {
+        // A turn's end is heard a moment before its row is written.
+        let known = look(&rig, "pears").await;
+        if known.trouble.is_some() {
+            break known;
+        }
+    };
+    assert_eq!(known.sessions.len(), 1);
+    assert_eq!((known.trouble.as_deref(), known.pending), (Some("the search index could not be used: no room"), 1));
+    index.execute_batch("DROP TRIGGER full").unwrap();
+    until_found(&rig, "cherries", &["t3"]).await;
+    let well = look(&rig, "pears").await;
+    assert_eq!((well.trouble, well.pending), (None, 0));
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_read_keeps_nobody_from_finding_the_others() {
+    let directory = std::env::temp_dir();
+    let archive = FakeArchive::new(&directory);
+    archive.put(id(), &directory, 3);
+    let (rig, listener, agent) = orchard(Options { archive: Some(archive), ..options() }).await;
+    drop((listener, agent));
+    rig.engine.shutdown().await;
+    std::fs::remove_file(rig.state.join("search.db")).unwrap();
+    let store = rusqlite::Connection::open(rig.state.join("hostler.db")).unwrap();
+    assert_eq!(store.execute("UPDATE turns SET body = x'ff' WHERE id = 't1'", []).unwrap(), 1);
+    drop(store);
+    let rig = rig.crash().await;
+    let known = look(&rig, "\"answer 2\"").await;
+    assert_eq!((known.sessions.len(), known.pending), (1, 1));
+    let trouble = known.trouble.unwrap();
+    assert!(trouble.starts_with("not all sessions could be read: "), "{trouble}");
     rig.engine.shutdown().await;
 }
 

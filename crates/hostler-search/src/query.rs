@@ -24,6 +24,8 @@ pub struct Query {
     pub(crate) after: Option<i64>,
     /// Up to this time.
     pub(crate) before: Option<i64>,
+    /// Only these sessions count, as a JSON array: there may be thousands.
+    pub(crate) among: Option<String>,
 }
 
 /// A word, or several in a row.
@@ -70,9 +72,16 @@ impl Query {
         query
     }
 
+    /// Looks among these sessions only.
+    #[must_use]
+    pub fn among(mut self, sessions: &[impl AsRef<str>]) -> Self {
+        self.among = Some(serde_json::Value::from_iter(sessions.iter().map(AsRef::as_ref)).to_string());
+        self
+    }
+
     /// Whether nothing is looked for.
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        *self == Self { among: self.among.clone(), ..Self::default() }
     }
 
     /// Takes one word or filter from the front, and says what is left.

@@ -163,6 +163,10 @@ fn candidates(db: &Connection, query: &Query, now_ms: i64) -> Result<Vec<Candida
             false => format!("instr(lower(s.workspace), lower(?{at})) > 0"),
         });
     }
+    if let Some(among) = &query.among {
+        let at = with(&mut values, Value::Text(among.clone()));
+        conditions.push(format!("s.uri IN (SELECT value FROM json_each(?{at}))"));
+    }
     for session in &query.sessions {
         let at = with(&mut values, Value::Text(session.clone()));
         conditions.push(format!("(s.uri = ?{at} OR instr(s.uri, ':/' || ?{at}) > 0)"));

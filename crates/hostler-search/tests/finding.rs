@@ -199,6 +199,20 @@ fn what_came_after_a_long_input_is_found_by_its_words_and_by_filters() {
 }
 
 #[test]
+fn only_some_sessions_count_if_that_is_wanted() {
+    let bed = garden();
+    let look = |query: &str, sessions: &[&str]| {
+        let query = Query::parse(query, &now()).among(sessions);
+        let hits = bed.index.search(&query, Page { limit: 1, ..PAGE }, now_ms()).unwrap();
+        (hits.sessions.into_iter().map(|session| session.session).collect::<Vec<_>>(), hits.more)
+    };
+    assert_eq!(look("login", &["claude:/b", "claude:/x"]), (vec!["claude:/b".to_owned()], false));
+    assert_eq!(look("login", &[]), (Vec::new(), false));
+    assert_eq!(look("after:7d", &["claude:/a"]).0.len(), 1);
+    assert_eq!(look(" ", &["claude:/a"]), (Vec::new(), false), "nothing is looked for");
+}
+
+#[test]
 fn times_narrow_what_is_found() {
     let bed = garden();
     bed.check("after:7d", &["a"]);

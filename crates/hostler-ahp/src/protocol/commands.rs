@@ -98,7 +98,7 @@ commands! {
     "hostler/dropImages" "chat" "which: last or all" => "dropped" [-32001, -32602] Offered;
     "hostler/listSignIns" "root" "" => "items" [] Offered;
     "hostler/planAttachments" "chat" "attachments" => "ok, reason?, files" [-32001, -32602, -32603] Offered;
-    "hostler/search" "root" "query, limit?, offset?, flat?, wait?" => "items, nextOffset?, pending" [-32602, -32603] Offered;
+    "hostler/search" "root" "query, limit?, offset?, flat?, wait?, all?" => "items, nextOffset?, pending, trouble?" [-32602, -32603] Offered;
     "hostler/sessionsDoctor" "root" "" => "conversations, findings, more" [-32603] Offered;
     "hostler/signOut" "root" "id?" => "signedOut" [-32008, -32603] Offered;
     "hostler/tagSession" "session" "tag: text or null" => "null" [-32001, -32602, -32603] Offered;

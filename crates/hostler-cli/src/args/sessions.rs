@@ -168,6 +168,9 @@ pub(crate) struct SearchArgs {
     /// At most so many sessions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
+    /// Also conversations that were led elsewhere, where the host is set not to list any
+    #[arg(long)]
+    pub(crate) all: bool,
     /// Do not wait until everything new was read
     #[arg(long)]
     pub(crate) no_wait: bool,

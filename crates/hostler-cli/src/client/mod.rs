@@ -52,6 +52,7 @@ pub(crate) struct SearchParams<'a> {
     pub(crate) limit: u32,
     pub(crate) offset: usize,
     pub(crate) wait: bool,
+    pub(crate) all: bool,
 }
 
 /// What was found, as the host says it.
@@ -62,6 +63,7 @@ pub(crate) struct Hits {
     pub(crate) next_offset: Option<usize>,
     #[serde(default)]
     pub(crate) pending: usize,
+    pub(crate) trouble: Option<String>,
 }
 
 /// Why the host could not be asked, or what it answered.

@@ -68,6 +68,7 @@ pub(crate) struct FakeLauncher {
     sessions: Arc<Vec<Value>>,
     turns: Value,
     plan: Option<Value>,
+    found: Value,
     busy: bool,
     failure: Option<LaunchError>,
     stubborn: bool,
@@ -111,6 +112,7 @@ impl FakeLauncher {
             sessions: Arc::default(),
             turns: json!([]),
             plan: None,
+            found: Value::Null,
             busy: false,
             failure: None,
             stubborn: false,
@@ -125,6 +127,11 @@ impl FakeLauncher {
     /// Answers so when it is asked what would become of attachments; otherwise it does not know the question.
     pub(crate) fn planning(self, plan: Value) -> Self {
         Self { plan: Some(plan), ..self }
+    }
+
+    /// Answers so whatever is looked for.
+    pub(crate) fn finding(self, found: Value) -> Self {
+        Self { found, ..self }
     }
 
     /// A turn runs in each chat.
@@ -159,6 +166,7 @@ impl HostLauncher for FakeLauncher {
                 sessions: this.sessions,
                 turns: this.turns,
                 plan: this.plan,
+                found: this.found,
                 busy: this.busy,
                 clients: watch::channel(0).0,
                 diagnostics: Mutex::default(),
@@ -178,6 +186,7 @@ struct Shared {
     sessions: Arc<Vec<Value>>,
     turns: Value,
     plan: Option<Value>,
+    found: Value,
     busy: bool,
     clients: watch::Sender<usize>,
     diagnostics: Mutex<HostDiagnostics>,
@@ -309,6 +318,7 @@ impl Peer {
             "listSessions" => self.page(params),
             "hostler/audit" => self.audit(params),
             "hostler/dropImages" => json!({ "dropped": if params["which"] == "all" { 2 } else { 1 } }),
+            "hostler/search" => self.shared.found.clone(),
             "hostler/planAttachments" => match &self.shared.plan {
                 Some(plan) => plan.clone(),
                 None => {

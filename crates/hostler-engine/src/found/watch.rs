@@ -70,6 +70,11 @@ impl Finder {
         self.show
     }
 
+    /// Whether every archive was looked at.
+    pub(crate) fn has_looked(&self) -> bool {
+        *self.unseen.borrow() == 0
+    }
+
     /// The archives, and whose they are.
     pub(super) fn archives(&self) -> impl Iterator<Item = (&str, &Arc<dyn Archive>)> {
         self.archives.iter().map(|place| (place.provider.as_str(), &place.archive))
@@ -84,7 +89,7 @@ impl Finder {
 impl Engine {
     /// Whether what the agents keep is in the list.
     pub fn are_sessions_found(&self) -> bool {
-        *self.host.finder.unseen.borrow() == 0
+        self.host.finder.has_looked()
     }
 
     /// Waits until what the agents keep is in the list, but not for ever.

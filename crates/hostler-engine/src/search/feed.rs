@@ -102,21 +102,17 @@ impl Host {
         });
     }
 
-    /// Something went wrong: what was to be read is read at the next occasion. What is damaged is made anew.
+    /// Something went wrong: what was to be read is read at the next occasion. What is damaged is made anew. Says what it was.
     async fn troubled(
         self: &Arc<Self>,
         error: EngineError,
         gone: HashSet<Arc<str>>,
         changed: HashSet<Arc<str>>,
         everything: bool,
-    ) -> SearchError {
-        let error = match error {
-            EngineError::Search(error) => error,
-            other => SearchError::Database(other.to_string()),
-        };
+    ) -> String {
         tracing::warn!(%error, "what is new cannot be found by a search yet");
         let mut again = everything;
-        if error == SearchError::Damaged {
+        if matches!(error, EngineError::Search(SearchError::Damaged)) {
             let host = Arc::clone(self);
             again = true;
             if let Err(error) = blocking(move || host.search.open()?.reset()).await {
@@ -129,7 +125,10 @@ impl Host {
         work.gone.extend(gone);
         work.changed.extend(changed);
         work.everything |= again;
-        error
+        match error {
+            EngineError::Search(error) => error.to_string(),
+            error => format!("not all sessions could be read: {error}"),
+        }
     }
 
     async fn round(self: &Arc<Self>, work: Work) -> Result<(), EngineError> {
@@ -139,16 +138,19 @@ impl Host {
         let round = self.plan_round(&index, work, &stamps).await?;
         let mut pending = round.stored.len() + round.elsewhere.len();
         self.search.progress.send_modify(|progress| progress.pending = pending);
-            self.search.growing.forget(session);
         for session in &round.gone {
+            self.search.growing.forget(session);
             let (index, session) = (Arc::clone(&index), Arc::clone(session));
             blocking(move || index.forget(&session)).await?;
         }
         let mut trouble = None;
         for session in round.stored {
             match self.read_stored(&index, &session, stamps.get(&*session).copied()).await {
-                // One session that cannot be read keeps nobody from finding the others.
-                Err(error @ EngineError::Store(_)) => trouble = trouble.or(Some(error)),
+                // One session that cannot be read keeps nobody from finding the others. It is still to be read.
+                Err(error @ EngineError::Store(_)) => {
+                    trouble = trouble.or(Some(error));
+                    continue;
+                }
                 read => read?,
             }
             pending -= 1;
@@ -293,14 +295,14 @@ impl Host {
         for (chat, places) in runs(&wanted) {
             self.read_run(index, session, chat, places, modified_ms).await?;
         }
-        let lost: Vec<Place> = known.into_keys().collect();
-        let (index, session) = (Arc::clone(index), session.to_string());
         // A conversation that is being taken in is stored from its end on. Until the older turns are there as well, they are
         // found where they were.
         let default = uri::default_chat_uri(session);
         let stored = names.iter().filter(|name| name.chat == default).map(|name| name.position).min();
         let untold = stored.unwrap_or_else(|| self.untold.of(&default));
         known.retain(|place, _| place.chat != default || place.position >= untold);
+        let lost: Vec<Place> = known.into_keys().collect();
+        let (index, session) = (Arc::clone(index), session.to_string());
         blocking(move || {
             if !lost.is_empty() {
                 index.remove(&session, &lost)?;
@@ -385,9 +387,9 @@ impl Host {
         Ok(())
     }
 
+    /// Whether that is all of it.
     async fn tell_elsewhere(
         self: &Arc<Self>,
-    /// Whether that is all of it.
         index: &Arc<Index>,
         session: &str,
         elsewhere: &Elsewhere,

@@ -20,6 +20,7 @@ use tokio::sync::{Notify, watch};
 use self::growing::Growing;
 use crate::EngineError;
 use crate::clock::ClockExt as _;
+use crate::found::ShowExternal;
 use crate::host::Host;
 
 /// What somebody looks for.
@@ -35,6 +36,8 @@ pub struct SearchWish {
     pub flat: bool,
     /// Whether to wait until everything that there is now has been read.
     pub wait: bool,
+    /// Whether conversations count that people do not want to see in the list at all.
+    pub all: bool,
 }
 
 /// What was found.
@@ -44,8 +47,12 @@ pub struct Found {
     pub sessions: Vec<SessionHits>,
     /// Whether there are more after these.
     pub more: bool,
+    /// Those of them that the list does not have.
+    pub unlisted: HashSet<String>,
     /// How many sessions are still to be read: what is in them may be missing.
     pub pending: usize,
+    /// Why not everything could be read, in a sentence: what is new may be missing.
+    pub trouble: Option<String>,
 }
 
 /// What is to be read, and how far that is.
@@ -55,6 +62,7 @@ pub(crate) struct Search {
     index: Mutex<Option<Arc<Index>>>,
     work: Mutex<Work>,
     bell: Arc<Notify>,
+    growing: Arc<Growing>,
     progress: watch::Sender<Progress>,
 }
 
@@ -62,7 +70,6 @@ pub(crate) struct Search {
 struct Work {
     /// How often somebody has asked for something.
     asked: u64,
-    growing: Arc<Growing>,
     /// Sessions with something new in them.
     changed: HashSet<Arc<str>>,
     /// Sessions that are no more.
@@ -84,8 +91,8 @@ struct Progress {
     done: u64,
     /// Sessions that are still to be read.
     pending: usize,
-    /// Why it does not go on.
-    trouble: Option<SearchError>,
+    /// Why it does not go on, in a sentence.
+    trouble: Option<String>,
 }
 
 impl Search {
@@ -95,6 +102,7 @@ impl Search {
             index: Mutex::default(),
             work: Mutex::default(),
             bell: Arc::default(),
+            growing: Arc::default(),
             progress: watch::Sender::new(Progress::default()),
         }
     }
@@ -102,7 +110,6 @@ impl Search {
     /// A session has something new in it, or was found with something new in it. Costs next to nothing.
     pub(crate) fn changed(&self, session: &Arc<str>) {
         self.ask(|work| {
-            growing: Arc::default(),
             work.changed.insert(Arc::clone(session));
         });
     }
@@ -154,10 +161,15 @@ impl Host {
         if wish.wait {
             let asked = self.search.look();
             self.read_up_to(asked).await?;
+            self.sessions_are_found().await;
         }
         let now_ms = self.clock.now_ms();
         let now = Timestamp::from_millisecond(now_ms).unwrap_or_default();
-        let query = Query::parse(&wish.query, &Zoned::new(now, TimeZone::system()));
+        let mut query = Query::parse(&wish.query, &Zoned::new(now, TimeZone::system()));
+        let show = self.shown_external();
+        if show == ShowExternal::None && !wish.all {
+            query = query.among(&self.catalogue.names());
+        }
         let page = Page { limit: wish.limit, offset: wish.offset, flat: wish.flat };
         let host = Arc::clone(self);
         let hits = blocking(move || host.search.open()?.search(&query, page, now_ms)).await;
@@ -166,16 +178,20 @@ impl Host {
             self.search.look();
         }
         let hits = hits?;
-        let pending = self.search.progress.borrow().pending;
-        Ok(Found { sessions: hits.sessions, more: hits.more, pending })
+        // What is only not in the list yet is not hidden.
+        let hides = show != ShowExternal::All && self.finder.has_looked();
+        let unlisted = hits.sessions.iter().filter(|found| hides && !self.catalogue.has(&found.session));
+        let unlisted = unlisted.map(|found| found.session.clone()).collect();
+        let Progress { pending, trouble, .. } = self.search.progress.borrow().clone();
+        Ok(Found { sessions: hits.sessions, more: hits.more, unlisted, pending, trouble })
     }
 
-    /// Waits until everything was read that was asked for.
+    /// Waits until everything was read that was asked for, as far as it can be.
     async fn read_up_to(&self, asked: u64) -> Result<(), EngineError> {
         let mut progress = self.search.progress.subscribe();
         let read = progress.wait_for(|progress| progress.done >= asked);
         match self.stop.run_until_cancelled(read).await {
-            Some(Ok(progress)) => progress.trouble.clone().map_or(Ok(()), |trouble| Err(trouble.into())),
+            Some(Ok(_)) => Ok(()),
             _ => Err(EngineError::Stopping),
         }
     }

@@ -90,6 +90,8 @@ export interface FoundSession {
   readonly title: string;
   readonly workspace?: string;
   readonly modifiedAtMs: number;
+  /** Missing where the list has it. */
+  readonly listed?: false;
   /** How many of its turns match. */
   readonly matching: number;
   readonly hits: readonly FoundPlace[];
@@ -194,8 +196,14 @@ export interface Commands {
   'hostler/backgroundOutput': [{ id: string }, { readonly output: string; readonly truncated: boolean }];
   'hostler/stopBackgroundWork': [{ id: string }, null];
   'hostler/search': [
-    { query: string; limit?: number; offset?: number; flat?: boolean; wait?: boolean },
-    { readonly items: readonly FoundSession[]; readonly nextOffset?: number; readonly pending: number },
+    { query: string; limit?: number; offset?: number; flat?: boolean; wait?: boolean; all?: boolean },
+    {
+      readonly items: readonly FoundSession[];
+      readonly nextOffset?: number;
+      readonly pending: number;
+      /** Why something cannot be read. */
+      readonly trouble?: string;
+    },
   ];
   'hostler/tagSession': [{ tag: string | null }, null];
   'hostler/listGrants': [unknown, { readonly items: readonly Grant[] }];

@@ -30,6 +30,8 @@ struct Item {
     title: String,
     workspace: Option<String>,
     modified_at_ms: i64,
+    /// Said where it is not.
+    listed: Option<bool>,
     matching: usize,
     hits: Vec<Hit>,
 }
@@ -50,7 +52,7 @@ pub(super) async fn search(
     io: &mut Io,
 ) -> Result<(), Failure> {
     let query = query(args, &environment.current_dir);
-    let (items, pending) = find(&query, args, &host.client, io).await?;
+    let Found { items, pending, trouble } = find(&query, args, &host.client, io).await?;
     for item in &items {
         match json {
             true => io.console.out(&format!("{}\n", item.get()))?,
@@ -61,6 +63,9 @@ pub(super) async fn search(
         io.console
             .note(&format!("Not read yet, so that more may be found in a while: {pending} sessions."), Style::Yellow);
     }
+    if let Some(trouble) = trouble {
+        io.console.note(&format!("Not everything could be searched: {}.", one_line(&trouble)), Style::Yellow);
+    }
     if items.is_empty() {
         let sentence = if json { "" } else { "Nothing was found." };
         return Err(Failure::new(Exit::Failed, sentence));
@@ -68,17 +73,21 @@ pub(super) async fn search(
     Ok(())
 }
 
-/// The results, as the host sends them, and how many sessions are not read yet.
-async fn find(
-    query: &str,
-    args: &SearchArgs,
-    client: &Client,
-    io: &mut Io,
-) -> Result<(Vec<Box<RawValue>>, usize), Failure> {
+/// The results, as the host sends them, and what is missing.
+struct Found {
+    items: Vec<Box<RawValue>>,
+    /// How many sessions are not read yet.
+    pending: usize,
+    /// Why something cannot be read.
+    trouble: Option<String>,
+}
+
+async fn find(query: &str, args: &SearchArgs, client: &Client, io: &mut Io) -> Result<Found, Failure> {
     let mut items: Vec<Box<RawValue>> = Vec::new();
     loop {
         let missing = args.limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
-        let params = SearchParams { query, limit: missing.min(PAGE), offset: items.len(), wait: !args.no_wait };
+        let (limit, offset) = (missing.min(PAGE), items.len());
+        let params = SearchParams { query, limit, offset, wait: !args.no_wait, all: args.all };
         let mut asked = std::pin::pin!(client.search(&params));
         let late = io.signals.unless(tokio::time::timeout(SILENCE, &mut asked)).await?;
         let answer = match late {
@@ -93,7 +102,7 @@ async fn find(
         items.extend(answer.items);
         let enough = items.len() >= usize::try_from(args.limit).unwrap_or(usize::MAX);
         if enough || found == 0 || answer.next_offset.is_none() {
-            return Ok((items, answer.pending));
+            return Ok(Found { items, pending: answer.pending, trouble: answer.trouble });
         }
     }
 }
@@ -124,7 +133,9 @@ fn print(item: &RawValue, environment: &HostEnvironment, io: &mut Io) -> Result<
     let age = Timestamp::from_millisecond(item.modified_at_ms).unwrap_or_default();
     let age = table::age(&age.to_string(), Timestamp::now());
     let directory = item.workspace.map(|path| table::at_home(Path::new(&path), &environment.home));
-    let facts = [Some(one_line(id)), Some(age), directory].into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    let hidden = (item.listed == Some(false)).then(|| "not in the list".to_owned());
+    let facts = [Some(one_line(id)), Some(age), directory, hidden];
+    let facts = facts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
     io.console.out_line(&format!("  {facts}"), Style::Dim)?;
     for hit in &item.hits {
         io.console.out(&format!("  {:<9} ", one_line(&hit.kind)))?;

@@ -1,10 +1,13 @@
 //! The host's sessions as a client sees them: all of them page by page, and the one that a person means.
 
+use ahp_types::errors::ahp_error_codes;
 use ahp_types::state::SessionSummary;
+use uuid::Uuid;
 
 use crate::client::{Client, ClientError};
 use crate::console::one_line;
 use crate::exit::{Exit, Failure};
+use crate::turn::PROVIDER;
 
 /// How many summaries are asked for at once.
 const PAGE: usize = 200;
@@ -33,11 +36,40 @@ pub(crate) async fn list(
 /// The session that a person means.
 pub(crate) async fn find(client: &Client, name: &str) -> Result<SessionSummary, Failure> {
     let all = list(client, usize::MAX, |_| true).await?;
-    pick(&all, name).cloned()
+    choose(client, &all, name).await
+}
+
+/// The session that a person means: one of these, or one that is hidden from the list, if it is named in full.
+pub(crate) async fn choose(client: &Client, all: &[SessionSummary], name: &str) -> Result<SessionSummary, Failure> {
+    match (pick(all, name), in_full(name)) {
+        (Err(unknown), Some(uri)) if unknown.exit == Exit::Failed => open_hidden(client, &uri).await?.ok_or(unknown),
+        (picked, _) => picked.cloned(),
+    }
+}
+
+/// Whoever is opened is in the list afterwards.
+async fn open_hidden(client: &Client, uri: &str) -> Result<Option<SessionSummary>, ClientError> {
+    match client.session(uri).await {
+        Ok(_) => Ok(list(client, 1, |session| session.resource == uri).await?.pop()),
+        Err(ClientError::Answer { code: ahp_error_codes::SESSION_NOT_FOUND, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The URI of a session that is named by it, or by all of its id.
+fn in_full(name: &str) -> Option<String> {
+    let name = name.trim();
+    match Uuid::try_parse(name) {
+        Ok(id) => Some(format!("{PROVIDER}:/{id}")),
+        Err(_) => {
+            let (scheme, path) = name.split_once(":/")?;
+            (!scheme.is_empty() && !path.is_empty()).then(|| name.to_owned())
+        }
+    }
 }
 
 /// The session among these with this URI, this id, or the only one whose id begins like this.
-pub(crate) fn pick<'a>(all: &'a [SessionSummary], name: &str) -> Result<&'a SessionSummary, Failure> {
+fn pick<'a>(all: &'a [SessionSummary], name: &str) -> Result<&'a SessionSummary, Failure> {
     let name = name.trim();
     if name.is_empty() {
         return Err(Failure::new(
@@ -136,6 +168,18 @@ mod tests {
             assert_eq!(pick(&all, name).unwrap_err().exit, Exit::Failed, "{name}");
         }
         assert_eq!(pick(&all, " ").unwrap_err().exit, Exit::Usage);
+    }
+
+    #[test]
+    fn a_session_is_named_in_full_by_its_uri_or_its_id() {
+        let whole = id(THIRD);
+        for name in [THIRD, whole, &whole.to_uppercase(), &format!(" {whole} ")] {
+            assert_eq!(in_full(name).as_deref(), Some(THIRD), "{name}");
+        }
+        assert_eq!(in_full("codex:/1").as_deref(), Some("codex:/1"));
+        for name in ["27aa", "", ":/", "claude:/", "a title"] {
+            assert_eq!(in_full(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -176,6 +176,20 @@ async fn an_ambiguous_session_is_a_usage_error_and_an_unknown_one_a_failure() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_named_in_full_is_asked_for_although_the_list_has_it_not() {
+    let hidden = "claude:/27ff0000-0000-4000-8000-000000000005";
+    let launcher = host([]);
+    for name in [hidden, "27ff0000-0000-4000-8000-000000000005", "27ff"] {
+        let (exit, _, err) = run(&["sessions", "show", name], &launcher).await;
+        // This host opens everything, and lists nothing that it has opened.
+        assert_eq!(exit, Exit::Failed, "{name}: {err}");
+        assert!(err.contains(&format!("There is no session {name}")), "{err}");
+    }
+    let asked = launcher.seen.params("subscribe");
+    assert_eq!(asked.iter().map(|params| params["channel"].as_str().unwrap()).collect::<Vec<_>>(), [hidden, hidden]);
+}
+
+#[tokio::test]
 async fn a_search_says_what_is_missing_and_ends_as_it_would_have() {
     let trouble = "the disk is full\u{1b}";
     let found = json!({ "session": THIRD, "title": "third", "modifiedAtMs": 0, "matching": 1, "listed": false,

@@ -76,6 +76,31 @@ async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_list_hides_is_found_on_demand_and_can_be_opened() {
+    for build in BUILDS {
+        let home = Home::new();
+        home.configure("show-external-sessions = \"none\"");
+        run_elsewhere(&home, build, "!say the quinces are ripe").await;
+        run_elsewhere(&home, build, "!say the medlars are ripe").await;
+        nothing(&home, build, &["quinces"]).await;
+        let (out, _) = expect(0, &home, build, &["sessions", "search", "--all", "quinces"]).await;
+        assert!(out.contains("not in the list"), "{out}");
+        let hidden = found(&home, build, &["--all", "ripe"]).await;
+        assert!(hidden.len() == 2 && hidden.iter().all(|item| item["listed"] == false), "{hidden:?}");
+
+        // As the search says how.
+        let show = out.lines().find_map(|line| line.trim().strip_prefix("hostler ")).unwrap();
+        let (shown, _) = expect(0, &home, build, &show.split(' ').collect::<Vec<_>>()).await;
+        assert!(shown.contains("the quinces are ripe"), "{shown}");
+        assert_eq!(found(&home, build, &["quinces"]).await[0].get("listed"), None);
+        let medlars = found(&home, build, &["--all", "medlars"]).await[0]["session"].as_str().unwrap().to_owned();
+        expect(0, &home, build, &["sessions", "delete", "--yes", &medlars]).await;
+        nothing(&home, build, &["--all", "medlars"]).await;
+        expect(1, &home, build, &["sessions", "show", &medlars]).await;
+    }
+}
+
 /// A turn to its end; answers its session.
 async fn said(raw: &mut Raw, home: &Home, text: &str) -> String {
     let (session, chat) = raw.create(&home.work()).await;

@@ -34,7 +34,7 @@ pub(crate) use lines::Lines;
 pub(crate) use render::{Renderer, explain, failure_text};
 
 /// The provider of new sessions; its id is the scheme of their URIs.
-const PROVIDER: &str = "claude";
+pub(crate) const PROVIDER: &str = "claude";
 /// The configuration key that sessions keep the permission mode under.
 const PERMISSION_MODE: &str = "permissionMode";
 

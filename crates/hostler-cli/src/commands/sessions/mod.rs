@@ -248,9 +248,9 @@ async fn drop_images(wanted: &str, all: bool, host: &Reached, io: &mut Io) -> Re
 async fn delete(wanted: &[String], yes: bool, host: &Reached, io: &mut Io) -> Result<(), Failure> {
     let client = &host.client;
     let all = io.signals.unless(catalogue::list(client, usize::MAX, |_| true)).await??;
-    let mut chosen: Vec<&SessionSummary> = Vec::new();
+    let mut chosen: Vec<SessionSummary> = Vec::new();
     for wanted in wanted {
-        let session = catalogue::pick(&all, wanted)?;
+        let session = io.signals.unless(catalogue::choose(client, &all, wanted)).await??;
         if !chosen.iter().any(|other| other.resource == session.resource) {
             chosen.push(session);
         }
@@ -266,7 +266,7 @@ async fn delete(wanted: &[String], yes: bool, host: &Reached, io: &mut Io) -> Re
             return Err(Failure::new(Exit::Failed, "Nothing was deleted."));
         }
     }
-    for session in chosen {
+    for session in &chosen {
         let disposed = io.signals.unless(client.dispose_session(&session.resource)).await?;
         let failed = |error| Failure::new(Exit::Failed, format!("{} could not be deleted: {error}", name(session)));
         disposed.map_err(failed)?;

@@ -77,6 +77,26 @@ async fn what_was_said_here_and_elsewhere_is_found_by_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn turns_are_found_by_the_tools_and_files_that_they_used() {
+    for build in BUILDS {
+        let home = Home::new();
+        let file = home.work().join("notes.txt");
+        std::fs::write(&file, "nothing of note").unwrap();
+        let read = format!("!tool Read {}", json!({ "file_path": file }));
+        run_elsewhere(&home, build, &format!("{read}\n!say the quinces are ripe")).await;
+        expect(0, &home, build, &["run", &format!("{read}\n!say the pears are ripe")]).await;
+        expect(0, &home, build, &["run", "!say the plums are ripe"]).await;
+        assert_eq!(found(&home, build, &["ripe"]).await.len(), 3, "{build}");
+        assert_eq!(found(&home, build, &["--tool", "Read", "ripe"]).await.len(), 2, "{build}");
+        assert_eq!(found(&home, build, &["--file", "notes.txt", "ripe"]).await.len(), 2, "{build}");
+        assert_eq!(found(&home, build, &["--tool", "read", "--file", "notes*", "pears"]).await.len(), 1, "{build}");
+        nothing(&home, build, &["--tool", "Read", "--file", "other.txt", "ripe"]).await;
+        nothing(&home, build, &["--tool", "Bash", "--file", "notes.txt", "ripe"]).await;
+        nothing(&home, build, &["--tool", "Read", "plums"]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_the_list_hides_is_found_on_demand_and_can_be_opened() {
     for build in BUILDS {
         let home = Home::new();

@@ -27,6 +27,9 @@ const READINGS: usize = 3;
 const PROJECTS: usize = 50;
 const VOCABULARY: usize = 20_000;
 
+/// A conversation has three or four turns, each with more bookkeeping and output than words.
+const CONVERSATION: usize = 600 * 1024;
+
 /// What is said in one conversation only, as the last words of a sentence.
 const RARE: &str = "zyzzyva heliotrope lantern";
 
@@ -39,7 +42,7 @@ struct Search {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let sessions = option("--sessions", 2_000);
+    let sessions = option("--sessions", 1_000);
     let home = Home::new();
     let empty = home.serve(&["--upstream", "scripted"]);
     drop(Raw::initialized(&empty.url).await);
@@ -50,7 +53,7 @@ async fn main() {
     let mut words = Words(1);
     for number in 0..sessions {
         let mut say = |count| words.sentence(count, number == sessions / 2);
-        written(&records, BUILDS[number % 2], 40 * 1024, number % PROJECTS, &mut say);
+        written(&records, BUILDS[number % 2], CONVERSATION, number % PROJECTS, &mut say);
     }
     let records = records.join("projects");
 

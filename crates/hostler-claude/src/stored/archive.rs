@@ -48,7 +48,7 @@ impl Transcripts {
     pub(crate) fn lead_back(&self, conversation: Uuid) -> BoxFuture<'static, Result<(), ArchiveError>> {
         let shelf = Arc::clone(&self.shelf);
         self.with(conversation, move |found| {
-            let note = Book::open(found, &shelf)?.note_to_go_on(conversation);
+            let note = Book::open(found, &shelf, Opening::ToStay)?.note_to_go_on(conversation);
             note.map_or(Ok(()), |note| append(&found.path, &note))
         })
     }

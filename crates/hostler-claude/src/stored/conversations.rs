@@ -319,7 +319,8 @@ fn read_between(known: &mut HashMap<PathBuf, Arc<Known>>) {
     let mut left = BETWEEN;
     let mut shares = Vec::new();
     for (path, known) in unread {
-        let share = known.sketch.unread().min(left);
+        // One file has a part of it only: were it one that cannot be read there, no other would ever get its turn.
+        let share = known.sketch.unread().min(left).min(BETWEEN / READERS as u64);
         left -= share;
         if share > 0 {
             shares.push((path.clone(), Arc::clone(known), share));

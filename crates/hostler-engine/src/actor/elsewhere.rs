@@ -7,16 +7,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hostler_driver::{Archive, ArchiveError, Chronicle, DriverEvent, Stray, ToldTurn, TurnMark};
+use hostler_driver::{Archive, ArchiveError, Chronicle, Stray, ToldTurn, TurnMark};
+use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::change::{Change, Home};
+use super::appending::News;
 use super::dispatch::Refusal;
 use super::sent::Claims;
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
-use crate::found::{is_led, is_young, retell};
-use crate::record::{Others, Record};
+use crate::found::{is_led, is_young};
 use crate::transcript::{Output, activity};
 use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
 
@@ -49,13 +49,6 @@ const CONTINUED: &str = "Continued elsewhere";
 const NOTE: &str = "Somebody else has continued this conversation meanwhile. The agent does not know of it; it is closed after \
                     this turn.";
 
-const FORGETS: &str =
-    "This goes on from an earlier turn. From here on the agent does not remember what was said between.";
-
-const STRAY: &str = "Somebody else said this at the same time. The agent goes on without it.";
-
-const GONE_ON: &str = "This turn went on after it was taken over. This is all of it.";
-
 /// What the actor knows about its agent's record.
 #[derive(Debug, Default)]
 pub(super) struct Elsewhere {
@@ -73,6 +66,9 @@ pub(super) struct Elsewhere {
     failures: u32,
     /// The running turn says already that somebody else has continued.
     noted: bool,
+    /// When our last turn began, and when it ended, by the host's clock.
+    began: Option<i64>,
+    ended: Option<i64>,
     /// The agent remembers a conversation that has gone on without it.
     stale: bool,
 }
@@ -119,9 +115,15 @@ impl Actor {
         self.tasks.spawn(async move { Input::RecordRead(archive.open(conversation).await) });
     }
 
+    /// A turn of ours begins, or goes on.
+    pub(super) fn record_is_ours(&mut self) {
+        (self.elsewhere.began, self.elsewhere.ended) = (Some(self.host.clock.now_ms()), None);
+    }
+
     /// The turn is over: what its own words have put off is looked at.
     pub(super) fn record_is_quiet(&mut self) {
         self.elsewhere.noted = false;
+        self.elsewhere.ended = Some(self.host.clock.now_ms());
         if std::mem::take(&mut self.elsewhere.again) && !self.elsewhere.looking {
             self.look_at_record();
         }
@@ -354,84 +356,12 @@ impl Actor {
         told.is_some_and(|turn| is_young(&turn, self.host.clock.now_ms()))
     }
 
-    /// Appends what others did. `false` if not all of it could be: then a later look does it.
-    async fn append(&mut self, chronicle: &Arc<dyn Chronicle>, news: &[News], mut forgets: bool) -> bool {
-        let mut group = Group::default();
-        for new in news {
-            let mut told = match new.tell(chronicle).await {
-                Ok(Some(told)) => told,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::warn!(session = &*self.session.uri, %error, "what others did could not be read");
-                    self.store_group(group).await;
-                    return false;
-                }
-            };
-            let mark = new.mark(chronicle);
-            let note = match new {
-                News::Turn(_) => std::mem::take(&mut forgets).then_some(FORGETS),
-                News::Stray(_) => Some(STRAY),
-                News::GoneOn(_) => {
-                    // As another one: what was stored is not changed, and nothing is missing.
-                    told.id = mark.map_or(told.id, |mark| Uuid::new_v5(&mark.id, &mark.length.to_be_bytes()));
-                    Some(GONE_ON)
-                }
-            };
-            told.events.splice(0..0, note.map(|note| DriverEvent::Notice(note.to_owned())));
-            // Its sub-agents become chats of the session, which the next turn has to find there.
-            let alone = told.events.iter().any(|event| matches!(event, DriverEvent::SubAgent { .. }));
-            if alone && !self.store_group(std::mem::take(&mut group)).await {
-                return false;
-            }
-            self.gather(&mut group, told, mark);
-            if alone && !self.store_group(std::mem::take(&mut group)).await {
-                return false;
-            }
-        }
-        let stored = self.store_group(group).await;
-        self.mark_unread().await;
-        stored
-    }
-
-    /// Puts a turn to those that are stored together; its mark, where it is part of the conversation.
-    fn gather(&self, group: &mut Group, told: ToldTurn, mark: Option<TurnMark>) {
-        let turn = told.id.to_string();
-        let retold = retell(&self.session, told, &self.host.clock.now_text());
-        let mut change = std::mem::take(&mut group.change).blobs(retold.blobs);
-        for (channel, action) in retold.actions {
-            let home = match channel {
-                channel if channel == self.session.chat_uri => Home::Chat,
-                channel if channel == self.session.uri => Home::Session,
-                channel => Home::Worker(channel),
-            };
-            change = change.on(home, action, None);
-        }
-        group.change = change;
-        group.heard = mark.map(|mark| (mark, turn)).or_else(|| group.heard.take());
-        group.turns += 1;
-    }
-
-    /// Stores turns together with how far the record was heard.
-    async fn store_group(&mut self, group: Group) -> bool {
-        let Group { mut change, heard, turns } = group;
-        if turns == 0 {
-            return true;
-        }
-        if let Some((mark, turn)) = &heard {
-            // The agent has the message: should the turn be taken up again, it must not get it twice.
-            let heard = Record::Heard { turn: mark.id, length: Some(mark.length) };
-            change = change.record(heard).record(Record::Delivered { turn: turn.clone() });
-        }
-        if let Err(error) = self.commit(change).await {
-            tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
-            return false;
-        }
-        if let Some((mark, turn)) = heard {
-            (self.session.heard, self.session.delivered) = (Some(mark.id), Some(turn));
-            self.session.others = Some(Others { turn: mark.id, length: mark.length });
-        }
-        self.host.workers_begun.send_modify(|begun| *begun += 1);
-        true
+    /// Whether a turn was begun while our last one ran. An agent may still be writing the end of ours down, so that the record
+    /// does not show yet that they are on two branches.
+    pub(super) fn is_meanwhile(&self, told: &ToldTurn) -> bool {
+        let began = told.began.as_ref().and_then(|began| began.parse::<Timestamp>().ok());
+        let ran = self.elsewhere.began.zip(self.elsewhere.ended);
+        began.zip(ran).is_some_and(|(at, (began, ended))| (began..=ended).contains(&at.as_millisecond()))
     }
 
     /// Everything before a place of the record was looked at. It is stored with the next snapshot: until then it would be
@@ -503,42 +433,4 @@ impl Actor {
             self.look_at_record();
         }
     }
-}
-
-/// What others did.
-#[derive(Debug, Clone, Copy)]
-enum News {
-    /// The turn at this place.
-    Turn(usize),
-    /// The turn at this place, which was told before it was over.
-    GoneOn(usize),
-    /// The turn at this place of those that the conversation has left.
-    Stray(usize),
-}
-
-impl News {
-    async fn tell(self, chronicle: &Arc<dyn Chronicle>) -> Result<Option<ToldTurn>, ArchiveError> {
-        let chronicle = Arc::clone(chronicle);
-        match self {
-            Self::Turn(place) | Self::GoneOn(place) => Ok(chronicle.tell(place..place + 1).await?.pop()),
-            Self::Stray(place) => chronicle.tell_stray(place).await,
-        }
-    }
-
-    /// Where it stands in the conversation, if it is part of it.
-    fn mark(self, chronicle: &Arc<dyn Chronicle>) -> Option<TurnMark> {
-        match self {
-            Self::Turn(place) | Self::GoneOn(place) => chronicle.turns().get(place).copied(),
-            Self::Stray(_) => None,
-        }
-    }
-}
-
-/// Turns that are stored together.
-#[derive(Default)]
-struct Group {
-    change: Change,
-    /// The last of them that is part of the conversation, by its mark and its id here.
-    heard: Option<(TurnMark, String)>,
-    turns: usize,
 }

@@ -5,6 +5,7 @@
 
 mod agent;
 mod answers;
+mod appending;
 mod attendance;
 mod background;
 mod branch;

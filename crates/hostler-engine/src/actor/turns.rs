@@ -86,6 +86,7 @@ impl Actor {
     /// The chat shows a turn that has just begun, or that goes on.
     pub(super) async fn turn_begins(&mut self, transcript: Transcript) {
         self.turn_started = Instant::now();
+        self.record_is_ours();
         self.transcript = Some(transcript);
         self.project().await;
     }

@@ -253,7 +253,7 @@ async fn what_somebody_else_said_while_our_turn_ran_is_shown_though_the_conversa
     listener.until("chat/turnComplete").await;
     listener.until("chat/turnComplete").await;
     assert_eq!(turns(&listener)[..4], expected(1..=4));
-    assert!(note(&listener, 4).contains("said this at the same time"));
+    assert!(note(&listener, 4).contains("remembers only one of the two"));
     assert!(turns(&listener)[5].starts_with("background"));
     // Their agent goes on from there: ours is left.
     archive.change(id(), |conversation| {
@@ -275,6 +275,23 @@ async fn what_somebody_else_said_while_our_turn_ran_is_shown_though_the_conversa
     rig.engine.look_at_archives().await;
     listener.until("chat/turnComplete").await;
     assert_eq!(turns(&listener), [said, expected(10..=10)].concat(), "it is said once");
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_was_begun_while_ours_ran_says_so() {
+    let (mut rig, archive) = found(2, 3).await;
+    let mut listener = rig.listen(FOUND).await;
+    let agent = we_begin(&mut rig, &archive, 4).await;
+    let mut theirs = FakeTurn::new(5, "message 5", "answer 5");
+    theirs.began = Some(jiff::Timestamp::now().to_string());
+    agent.answer(4, "answer ", "4").await;
+    listener.until("chat/turnComplete").await;
+    // Our agent has not written all of it down yet.
+    archive.change(id(), |conversation| conversation.turns.push(theirs));
+    rig.engine.look_at_archives().await;
+    listener.until("chat/turnComplete").await;
+    assert!(note(&listener, 4).contains("remembers only one of the two"));
     rig.engine.shutdown().await;
 }
 
@@ -315,7 +332,7 @@ async fn somebody_who_is_at_work_beside_ours_is_waited_for() {
         conversation.lead = None;
     });
     let agent = we_say(&mut rig, &archive, &mut listener, Some(agent), 6).await;
-    assert!(note(&listener, 4).contains("said this at the same time"));
+    assert!(note(&listener, 4).contains("remembers only one of the two"));
     assert_eq!(turns(&listener)[5..], expected(6..=6), "the agent knows the conversation");
     drop(agent);
     rig.engine.shutdown().await;

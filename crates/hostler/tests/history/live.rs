@@ -131,3 +131,68 @@ async fn while_somebody_is_in_the_middle_of_a_turn_nothing_can_be_said_here() {
         bench.stop().await;
     }
 }
+
+/// Waits until the chat is like this.
+async fn shows(bench: &mut Bench, fits: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let chat = bench.chat().await;
+        if fits(&chat) {
+            return chat;
+        }
+        bench.peer.next().await;
+    }
+}
+
+fn turns(chat: &Value) -> usize {
+    chat["turns"].as_array().map_or(0, Vec::len)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_queued_here_waits_until_somebody_in_the_terminal_is_done() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say one").await;
+        let (here, there) = (bench.gate("here"), bench.gate("there"));
+        bench.peer.say(&bench.uris.chat, &format!("!tool Bash {}\n!say two", here.call())).await;
+        here.reached().await;
+        bench.pend("queued", "q", "!say four").await;
+        bench.until("chat/pendingMessageSet").await.unwrap();
+        // Somebody else begins in the middle of our turn, and ours ends first.
+        let script = format!("!tool Bash {}\n!say three", there.call());
+        let terminal = tokio::spawn(finish(terminal(&bench, &script)));
+        there.reached().await;
+        here.open();
+        let chat = shows(&mut bench, |chat| turns(chat) == 2 && chat["activity"] == "Continued elsewhere").await;
+        assert_eq!(chat["queuedMessages"].as_array().map(Vec::len), Some(1), "{build}: {chat:#}");
+        there.open();
+        let output = terminal.await.unwrap();
+        assert!(output.status.success(), "{build}: {}{}", text(&output.stdout), text(&output.stderr));
+        let chat = shows(&mut bench, |chat| turns(chat) == 4).await;
+        let said = |turn: usize| chat["turns"][turn]["message"]["text"].as_str().unwrap();
+        assert_eq!((said(2), said(3)), (script.as_str(), "!say four"), "{build}: {chat:#}");
+        assert_eq!(bench.heard("!say three").last(), Some(&1), "{build}: what was said there was heard");
+        bench.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_says_in_the_terminal_while_our_turn_runs_is_shown_and_the_agent_goes_on_from_ours() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say one").await;
+        let here = bench.gate("here");
+        bench.peer.say(&bench.uris.chat, &format!("!tool Bash {}\n!say two", here.call())).await;
+        here.reached().await;
+        in_the_terminal(&bench, "!say three").await;
+        here.open();
+        let chat = shows(&mut bench, |chat| turns(chat) == 3).await;
+        let theirs = &chat["turns"][2];
+        assert_eq!(theirs["message"]["text"], "!say three", "{build}");
+        let note = theirs["responseParts"][0]["content"].to_string();
+        assert!(note.contains("remembers only one of the two"), "{build}: {theirs:#}");
+        bench.peer.ask(&bench.uris.chat, "!say four").await;
+        let heard = |words: &str| *bench.heard(words).last().unwrap();
+        assert_eq!((heard("!say two"), heard("!say three")), (1, 0), "{build}: it is as the note says");
+        bench.stop().await;
+    }
+}

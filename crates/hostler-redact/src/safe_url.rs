@@ -4,14 +4,15 @@ use url::Url;
 
 /// An http or https URL that somebody configured. It may hold a password, or a key in its path or query: it prints as its
 /// scheme, host and port.
+// Boxed: settings have room for several, and mostly none.
 #[derive(Clone, PartialEq, Eq)]
-pub struct SafeUrl(Url);
+pub struct SafeUrl(Box<Url>);
 
 impl SafeUrl {
     /// Reads a URL; nothing if it is none, has no host, or is of another scheme.
     pub fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok()?;
-        (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(Self(url))
+        (matches!(url.scheme(), "http" | "https") && url.has_host()).then(|| Self(Box::new(url)))
     }
 
     /// The whole of it, for the one place that connects to it.

@@ -2,13 +2,13 @@
 
 use ahp_types::state::ResponsePart;
 use hostler_driver::{DriverEvent, Lead, ResumeToken, TurnMark};
-use hostler_engine::{Extent, default_chat_uri};
+use hostler_engine::default_chat_uri;
 use hostler_testkit::fake_archive::{FakeArchive, FakeTurn};
 use hostler_testkit::fake_driver::FakeAgent;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{FOUND, expected, found, id, turns, viewer};
+use super::{FOUND, expected, found, id, turns};
 use crate::common::{Listener, Rig, wish};
 
 fn somebody(archive: &FakeArchive, number: u32) {

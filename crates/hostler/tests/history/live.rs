@@ -3,7 +3,7 @@
 use ahp::client::{ClientEvent, SubscriptionEvent};
 use ahp_types::StateAction;
 use hostler_testkit::peer::Peer;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::second::{Second, in_the_terminal, name_in_the_terminal, terminal};
 use crate::common::BUILDS;
@@ -193,6 +193,26 @@ async fn what_somebody_says_in_the_terminal_while_our_turn_runs_is_shown_and_the
         bench.peer.ask(&bench.uris.chat, "!say four").await;
         let heard = |words: &str| *bench.heard(words).last().unwrap();
         assert_eq!((heard("!say two"), heard("!say three")), (1, 0), "{build}: it is as the note says");
+        bench.stop().await;
+    }
+}
+
+/// One build writes it down as a command, under an id of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_model_is_not_taken_for_somebody_elses_command() {
+    for build in BUILDS {
+        let mut bench = Bench::at_ease(build).await;
+        bench.peer.ask(&bench.uris.chat, "!say one").await;
+        let root = serde_json::to_value(bench.peer.snapshot(ahp_types::ROOT_RESOURCE_URI).await).unwrap();
+        let model = root["agents"][0]["models"].as_array().unwrap().last().unwrap()["id"].clone();
+        let agent = bench.host.agent().pid;
+        bench.configure(json!({ "model": model, "effort": "low" })).await;
+        for words in ["!say two", "!say three"] {
+            bench.peer.ask(&bench.uris.chat, words).await;
+        }
+        let chat = bench.chat().await;
+        assert_eq!((turns(&chat), bench.host.agent().pid), (3, agent), "{build}: {chat:#}");
+        assert_eq!(chat["turns"][2]["usage"]["model"], model, "{build}");
         bench.stop().await;
     }
 }

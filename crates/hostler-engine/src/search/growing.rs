@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     fn mark(turn: u128, length: usize, over: bool) -> TurnMark {
-        TurnMark { id: Uuid::from_u128(turn), message: None, command: false, over, length }
+        TurnMark { id: Uuid::from_u128(turn), message: None, command: false, over, length, bytes: 0 }
     }
 
     #[test]

@@ -344,7 +344,7 @@ mod tests {
             token: ResumeToken(words()),
             title: words(),
             given_title: Some(words()),
-            tag: Some(words()),
+            tag: crate::Tag::On(words()),
             directory: None,
             created: None,
             modified: SystemTime::UNIX_EPOCH,

@@ -21,7 +21,7 @@ use crate::transcript::{Output, activity};
 use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
 
 /// How long somebody waits for a look at the record. What it would show comes later then.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long somebody waits for it who only wants to see the session.
 const MOMENT: Duration = Duration::from_millis(150);
@@ -82,7 +82,7 @@ impl Elsewhere {
 
 impl Actor {
     /// The way to the agent's record of the conversation, where there is one.
-    fn record(&self) -> Option<(Arc<dyn Archive>, Uuid)> {
+    pub(super) fn record(&self) -> Option<(Arc<dyn Archive>, Uuid)> {
         let token = self.session.token.as_ref().filter(|_| self.session.stored)?;
         let archive = self.host.drivers.get(&self.session.session.provider)?.archive()?;
         let conversation = archive.conversation(token).unwrap_or(self.session.conversation);

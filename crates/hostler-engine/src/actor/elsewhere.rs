@@ -71,6 +71,8 @@ pub(super) struct Elsewhere {
     ended: Option<i64>,
     /// The agent remembers a conversation that has gone on without it.
     stale: bool,
+    /// A message waits in the queue until somebody else is done.
+    held: bool,
 }
 
 impl Elsewhere {
@@ -82,7 +84,7 @@ impl Elsewhere {
 
 impl Actor {
     /// The way to the agent's record of the conversation, where there is one.
-    pub(super) fn record(&self) -> Option<(Arc<dyn Archive>, Uuid)> {
+    fn record(&self) -> Option<(Arc<dyn Archive>, Uuid)> {
         let token = self.session.token.as_ref().filter(|_| self.session.stored)?;
         let archive = self.host.drivers.get(&self.session.session.provider)?.archive()?;
         let conversation = archive.conversation(token).unwrap_or(self.session.conversation);
@@ -138,8 +140,7 @@ impl Actor {
         if std::mem::take(&mut self.elsewhere.again) {
             self.record_changed();
         }
-        if !self.elsewhere.led {
-            // What waits in the queue may have waited for somebody else.
+        if !self.elsewhere.led && std::mem::take(&mut self.elsewhere.held) {
             let queue = self.queue_now(false);
             self.drive(queue).await;
         }
@@ -187,6 +188,12 @@ impl Actor {
             true => Err("the conversation is being continued elsewhere; wait until that turn is over".to_owned()),
             false => Ok(()),
         }
+    }
+
+    /// The queue waits until somebody else is done. It goes on by itself then, and only then: after a restart of the host, for
+    /// example, a person has to see to it.
+    pub(super) fn hold_queue(&mut self) {
+        self.elsewhere.held = true;
     }
 
     /// Whether the agent does not know what others have said meanwhile.

@@ -121,6 +121,7 @@ impl Actor {
     /// Not while somebody else is in the middle of a turn: then it waits until the record says that they are done.
     pub(super) async fn start_queued(&mut self, id: &str) -> Vec<TurnInput<Failure>> {
         if self.check_elsewhere().await.is_err() {
+            self.hold_queue();
             return vec![TurnInput::NotStarted];
         }
         let Some(waiting) = self.session.queue().iter().find(|message| message.id == id) else {

@@ -62,24 +62,29 @@ impl Actor {
     /// Agents write their records behind their words: one that died at its first words knows nothing of the message when it
     /// is opened again. It gets it once more then.
     async fn check_delivered(&mut self, turn: &str) {
-        let Some(prompt) = self.session.delivered_as.filter(|_| self.session.delivered.as_deref() == Some(turn)) else {
-            return;
+        if self.session.delivered.as_deref() == Some(turn) && self.has_lost_message().await {
+            tracing::info!(session = &*self.session.uri, "the agent has not kept the message; it gets it again");
+            self.session.delivered = None;
+        }
+    }
+
+    /// Whether an agent that is opened now does not know the message that the last one had.
+    async fn has_lost_message(&mut self) -> bool {
+        let archive = self.host.archive(&self.session.session.provider);
+        let (Some(prompt), Some(archive)) = (self.session.delivered_as, archive) else {
+            // Without a token it begins a conversation.
+            return self.session.token.is_none();
         };
-        let Some((archive, conversation)) = self.record() else { return };
-        let lost = match self.host.clock.timeout(PATIENCE, archive.open(conversation)).await {
+        match self.host.clock.timeout(PATIENCE, archive.open(self.conversation())).await {
             Some(Ok(record)) => !record.turns().iter().any(|mark| mark.message == Some(prompt)),
             Some(Err(ArchiveError::Missing)) => {
                 if self.session.kept.total(&self.session.chat) == 1 {
-                    // There is nothing to go on with yet: the conversation begins once more.
+                    // There is nothing to go on with yet.
                     self.session.token = None;
                 }
                 true
             }
             _ => false,
-        };
-        if lost {
-            tracing::info!(session = &*self.session.uri, "the agent has not kept the message; it gets it again");
-            self.session.delivered = None;
         }
     }
 }

@@ -116,6 +116,9 @@ impl Actor {
         let mut output = Output::default();
         if let Some(turn) = self.transcript_of(worker.as_deref()) {
             turn.answered(&call, approved, &mut output);
+            if edited.is_some() {
+                turn.show_again(&call, &mut output);
+            }
         }
         self.flush_on(&home, &mut output).await;
         self.project().await;

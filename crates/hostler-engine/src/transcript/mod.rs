@@ -24,7 +24,7 @@ use hostler_driver::{
 
 pub(crate) use self::failure::{Failure, error, not_resumable};
 pub(crate) use self::local::TOOL;
-pub(crate) use self::output::{INLINE, Output, beginning, content_hash, content_uri, named_content_uri};
+pub(crate) use self::output::{Output, beginning, content_hash, content_uri, named_content_uri};
 use self::tools::Tools;
 pub(crate) use self::worker::WorkerLink;
 use crate::budget::LimitReached;
@@ -267,11 +267,16 @@ impl Transcript {
         self.tools.answered(call, approved, out);
     }
 
-    /// A person wants another input for a call. `true` if it is named by its hash, which the protocol's own action for it
-    /// cannot do.
+    /// A person wants another input for a call. `true` if it was said here, since it or the old one is named by its
+    /// hash; otherwise the protocol's own action says it.
     pub(crate) fn replace_input(&mut self, call: &str, input: &str, display: ToolDisplay, out: &mut Output) -> bool {
-        self.tools.replace_input(call, input, display, out);
-        input.len() > INLINE
+        self.tools.replace_input(call, input, display, out)
+    }
+
+    /// The call runs with what a person has put in place of its input: from now on its sentence says so. Not before: what is
+    /// answered is what was shown.
+    pub(crate) fn show_again(&mut self, call: &str, out: &mut Output) {
+        self.tools.show_again(call, out);
     }
 
     /// The call needs nobody's permission: it asks questions, or proposes a plan.

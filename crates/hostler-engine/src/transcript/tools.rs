@@ -168,15 +168,28 @@ impl Tools {
         true
     }
 
-    /// The input that a person wants instead. It is another sentence that is true of it, and nobody is shown what the old one
-    /// would have done.
-    pub(super) fn replace_input(&mut self, id: &str, input: &str, display: ToolDisplay, out: &mut Output) {
-        let Some(call) = self.calls.get_mut(id) else { return };
+    /// The input that a person wants instead: it is another sentence that is true of it. Where the protocol's own way of
+    /// saying it would carry too much, it is said here.
+    pub(super) fn replace_input(&mut self, id: &str, input: &str, display: ToolDisplay, out: &mut Output) -> bool {
+        let Some(call) = self.calls.get_mut(id) else { return false };
+        let is_named = |input: &str| input.len() > INLINE;
+        let said = is_named(input) || call.input.as_deref().is_some_and(is_named);
         call.input = Some(input.to_owned());
         if !display.name.is_empty() {
             call.display = display;
         }
-        self.say_ready(id, Ready::default(), out);
+        if said {
+            self.say_ready(id, Ready::default(), out);
+        }
+        said
+    }
+
+    /// A call that runs is shown with what was put in place of its input.
+    pub(super) fn show_again(&mut self, id: &str, out: &mut Output) {
+        if self.running(id).is_some() {
+            let confirmed = Some(ToolCallConfirmationReason::UserAction);
+            self.say_ready(id, Ready { confirmed, ..Ready::default() }, out);
+        }
     }
 
     /// The call's input, if it is complete.

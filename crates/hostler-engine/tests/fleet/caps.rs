@@ -1,6 +1,6 @@
 //! There are never more agents than seats; whoever finds none waits, visibly and in order.
 
-use hostler_driver::{CloseMode, DriverEvent, ResumeToken};
+use hostler_driver::{CloseMode, ConversationStart, DriverEvent, ResumeToken};
 use hostler_engine::FleetStatus;
 use hostler_testkit::fake_driver::FakeAgent;
 
@@ -56,7 +56,10 @@ async fn the_agent_that_has_been_idle_for_longest_makes_room() {
     rig.say(&uri(2), "t2", "back").await;
     let start = rig.starts.next().await;
     assert!(first_agent.is_closed(), "now it was its turn");
-    assert!(format!("{:?}", start.spec.conversation).contains("token-2"));
+    let ConversationStart::Resume { token: ResumeToken(token), .. } = &start.spec.conversation else {
+        panic!("it goes on");
+    };
+    assert_eq!(token, "token-2");
     let mut agent = start.succeed();
     assert_eq!(agent.prompt().await, "back");
     finish(2, &mut second, &agent).await;

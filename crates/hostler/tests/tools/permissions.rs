@@ -102,16 +102,16 @@ async fn a_person_changes_what_is_written() {
         assert_eq!(bench.call("Write").await["toolInput"], edited, "{build}");
 
         // What is told of it afterwards is what was done, not what was asked for.
-        bench.use_tool("Bash", &json!({ "command": "echo theirs" })).await;
+        bench.use_tool("Bash", &json!({ "command": "mkdir theirs" })).await;
         let waiting = bench.waiting().await;
-        let edited = json!({ "command": "echo mine" }).to_string();
+        let edited = json!({ "command": "mkdir mine" }).to_string();
         bench.answer(&waiting, json!({ "approved": true, "editedToolInput": edited })).await;
         bench.end().await;
         let call = bench.call("Bash").await;
         assert_eq!(call["toolInput"], edited, "{build}");
         for sentence in ["invocationMessage", "pastTenseMessage"] {
             let sentence = call[sentence]["markdown"].as_str().unwrap();
-            assert!(sentence.contains("echo mine") && !sentence.contains("theirs"), "{build}: {sentence}");
+            assert!(sentence.contains("mkdir mine") && !sentence.contains("theirs"), "{build}: {sentence}");
         }
         bench.stop().await;
     }

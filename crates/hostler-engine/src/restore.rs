@@ -50,7 +50,6 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         token,
         allowed,
         delivered,
-        delivered_as,
         workers,
         consumed,
         annotations,
@@ -97,7 +96,6 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         token,
         rules: RuleSet::default(),
         delivered,
-        delivered_as,
         injected: None,
         consumed,
         untold,
@@ -134,7 +132,6 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 token: None,
                 rules: RuleSet::default(),
                 delivered: None,
-                delivered_as: None,
                 injected: None,
                 consumed: VecDeque::new(),
                 kept: Kept::default(),
@@ -169,9 +166,9 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 session.allow(&rules);
             }
         }
-        Ok(Record::Delivered { turn, prompt }) => {
+        Ok(Record::Delivered { turn }) => {
             if let Some(session) = session.as_mut() {
-                (session.delivered, session.delivered_as) = (Some(turn), prompt);
+                session.delivered = Some(turn);
             }
         }
         Ok(Record::Heard { turn, length }) => {

@@ -13,8 +13,6 @@ mod left;
 mod listing;
 #[path = "found/naming.rs"]
 mod naming;
-#[path = "found/resume.rs"]
-mod resume;
 #[path = "found/taking.rs"]
 mod taking;
 #[path = "found/trouble.rs"]

@@ -192,8 +192,6 @@ impl Actor {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         let id = self.prompt_id();
-        // Not every build keeps the ids of commands.
-        self.prompted = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
         self.message_sent(&prompt, id);
         let prompt = prompt.with_id(id);
         self.unsent = true;

@@ -1,5 +1,7 @@
 //! One bad picture does not end a conversation: it is taken out of the agent's own record.
 
+use std::time::Duration;
+
 use hostler_attachments::Block;
 use hostler_driver::{
     ApiErrorCategory, CloseMode, ConversationStart, Driver as _, DriverEvent, DropError, Gate, Images, ResumeToken,
@@ -57,6 +59,13 @@ async fn refused_and_dropped(build: &'static str, (part, reason): (&str, &str), 
     }
     let driver = bed.place.driver();
     let token = token(&bed);
+    // The agent writes behind its words.
+    let written = async {
+        while !std::path::Path::new(&token.0).exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(90), written).await.expect("a record");
     assert_eq!(driver.drop_images(&token, Images::All).await, Err(DropError::Busy), "{build}");
     bed.opened.connection.close(CloseMode::Now).await;
     let before = std::fs::metadata(&token.0).unwrap().len();

@@ -1,0 +1,73 @@
+//! What an engine is made of.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ahp_types::common::JsonObject;
+use hostler_attachments::Limits;
+use hostler_driver::{Clock, Driver};
+use hostler_store::StoreOptions;
+
+use crate::commands::Commands;
+use crate::fleet::FleetConfig;
+use crate::found::ShowExternal;
+use crate::permissions::PermissionConfig;
+use crate::port::ModelGateway;
+use crate::resources::GrantPolicy;
+use crate::stopping::BackgroundOnStop;
+use crate::terminals::TerminalsConfig;
+
+/// How long a client may be away before it is no longer part of its sessions, as in VS Code's own host.
+pub const ABSENCE: Duration = Duration::from_secs(30);
+
+/// How many messages may wait in one chat, if nobody says otherwise.
+pub const MAX_QUEUE: usize = 100;
+
+/// How many ended turns of an open chat memory holds, if nobody says otherwise.
+pub const TURNS_IN_MEMORY: usize = 50;
+
+/// What an engine is made of.
+pub struct EngineConfig {
+    /// Where the journal lives.
+    pub store: StoreOptions,
+    /// The agents on offer, the default first.
+    pub drivers: Vec<Arc<dyn Driver>>,
+    /// The gateway.
+    pub gateway: Arc<dyn ModelGateway>,
+    /// Where sessions work that name no directory.
+    pub default_directory: PathBuf,
+    /// What becomes of a client's request for files outside of the sessions' directories.
+    pub grants: GrantPolicy,
+    /// How long an agent may take to react to an interrupt.
+    pub interrupt_grace: Duration,
+    /// What becomes of background work when a turn is stopped, if a session does not say otherwise.
+    pub background_on_stop: BackgroundOnStop,
+    /// How many messages may wait in one chat.
+    pub max_queue: usize,
+    /// How many ended turns of an open chat memory holds; older ones are read when somebody wants them.
+    pub turns_in_memory: usize,
+    /// How permissions are treated.
+    pub permissions: PermissionConfig,
+    /// How long a client may be away before it is no longer part of its sessions. A restart takes all clients away; then
+    /// it counts from the start.
+    pub absence: Duration,
+    /// What windows and deadlines are measured by: the machine's own time, or a test's.
+    pub clock: Arc<dyn Clock>,
+    /// How long and how many agents are kept.
+    pub fleet: FleetConfig,
+    /// The most that one message may carry.
+    pub attachments: Limits,
+    /// What runs the machine's programs.
+    pub commands: Arc<dyn Commands>,
+    /// Whether clients may run commands in the user's shell.
+    pub shell: bool,
+    /// What terminals are made of; nothing if they are switched off.
+    pub terminals: Option<TerminalsConfig>,
+    /// What new sessions begin with by the host's own settings, which beat what clients write into its configuration.
+    pub session_defaults: JsonObject,
+    /// Which conversations that were led elsewhere are listed, if the host's own settings say so.
+    pub show_external: Option<ShowExternal>,
+    /// Whether what is said in sessions can be searched.
+    pub search: bool,
+}

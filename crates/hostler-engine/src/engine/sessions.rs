@@ -1,0 +1,147 @@
+//! Sessions: made, ended, listed.
+
+use std::sync::Arc;
+
+use ahp_types::common::JsonObject;
+use ahp_types::state::{SessionActiveClient, SessionConfigState};
+use tokio::sync::oneshot;
+use url::Url;
+use uuid::Uuid;
+
+use super::Engine;
+use crate::actor::{Forgotten, Input, NotForgotten, Origin, SessionHandle};
+use crate::catalogue::SessionPage;
+use crate::clock::ClockExt as _;
+use crate::progress::ProgressWish;
+use crate::session::Session;
+use crate::{EngineError, uri};
+
+/// A wish for a session.
+#[derive(Debug, Clone, Default)]
+pub struct CreateSession {
+    /// The session's URI, chosen by the client.
+    pub uri: String,
+    /// The provider; the URI's scheme decides if it is absent.
+    pub provider: Option<String>,
+    /// File URIs; the default directory if there is none.
+    pub working_directories: Vec<String>,
+    /// Values for the session's configuration.
+    pub config: Option<JsonObject>,
+    /// The client that takes part from the beginning.
+    pub active_client: Option<SessionActiveClient>,
+    /// Who wants to hear how far the preparations have come, if any are needed.
+    pub progress: Option<ProgressWish>,
+}
+
+impl Engine {
+    /// Makes a provisional session: memory only, nothing started, nothing announced.
+    ///
+    /// # Errors
+    /// If the URI is taken or unusable, the provider unknown, the directory missing or the configuration wrong, or if
+    /// somebody has to sign in first.
+    pub fn create_session(&self, wish: CreateSession) -> Result<(), EngineError> {
+        let host = &self.host;
+        if !uri::is_session_uri(&wish.uri) {
+            return Err(EngineError::Invalid(format!("{:?} cannot name a session; use claude:/<uuid>", wish.uri)));
+        }
+        let provider = wish.provider.clone().unwrap_or_else(|| self.provider_of(&wish.uri));
+        let Some(driver) = host.drivers.get(&provider) else {
+            return Err(EngineError::ProviderNotFound(provider));
+        };
+        host.check_signed_in()?;
+        let directories = host.directories(&wish.working_directories)?;
+        let home = directories.first().and_then(|uri| Url::parse(uri).ok()?.to_file_path().ok());
+        let config = host.session_config(home.as_deref(), &wish.config.unwrap_or_default())?;
+        let config = SessionConfigState { schema: config.schema, values: config.values };
+        let session_uri: Arc<str> = wish.uri.into();
+        let mut session =
+            Session::provisional(Arc::clone(&session_uri), provider, directories, Some(config), host.clock.now_text());
+        if let Some(client) = wish.active_client {
+            host.hub.clients.take_part(&client.client_id);
+            Arc::make_mut(&mut session.session).active_clients.push(client);
+        }
+
+        let mut sessions = host.sessions();
+        if host.stop.is_cancelled() {
+            return Err(EngineError::Stopping);
+        }
+        if sessions.knows(&session_uri) {
+            return Err(EngineError::SessionExists(session_uri.to_string()));
+        }
+        // However it is spelled: what somebody else has said is not this session's to go on with, or to delete.
+        if sessions.has_conversation(session.conversation) {
+            session.conversation = Uuid::new_v4();
+        }
+        host.shelf.places.put(&session_uri, session.session.working_directories.as_deref().unwrap_or_default());
+        let handle = SessionHandle::spawn(host, Origin::Provisional(Box::new(session)));
+        sessions.live.insert(session_uri, handle);
+        drop(sessions);
+        if let Some(wish) = wish.progress {
+            host.prepare_agent(driver, wish);
+        }
+        Ok(())
+    }
+
+    /// Ends a session: its turn, its agent and everything the agent started, and removes it.
+    ///
+    /// # Errors
+    /// If there is no such session, somebody else is in the middle of a turn of it, or the store cannot forget it.
+    pub async fn dispose_session(&self, session: &str) -> Result<(), EngineError> {
+        self.host.is_known_soon(session).await;
+        self.host.check_not_led(session).await?;
+        if let Some(forgotten) = self.host.forget_found(session).await {
+            return forgotten;
+        }
+        let handle = {
+            let mut sessions = self.host.sessions();
+            let Some(handle) = sessions.wake(&self.host, session) else {
+                return Err(EngineError::SessionNotFound(session.to_owned()));
+            };
+            sessions.leaving.insert(session.into());
+            sessions.live.remove(session);
+            handle
+        };
+        let (reply, done) = oneshot::channel();
+        let sent = handle.send(Input::Dispose(reply)).await;
+        let disposed = done.await;
+        if let Ok(Ok(Forgotten { led })) = &disposed {
+            self.host.forget_conversations(session, *led).await;
+        }
+        let result = {
+            let mut sessions = self.host.sessions();
+            sessions.leaving.remove(session);
+            match disposed {
+                // Its agent is gone, but it will be there again after a restart: then it is there now as well.
+                Ok(Err(NotForgotten { origin, error })) => {
+                    sessions.put_back(origin);
+                    Err(error)
+                }
+                Ok(Ok(_)) => Ok(()),
+                // The session ended by itself in the meantime, with the host.
+                Err(_) => sent,
+            }
+        };
+        if result.is_ok() {
+            self.dispose_terminals_of(session).await;
+        }
+        result
+    }
+
+    /// Whether there is such a session, announced or not.
+    pub fn has_session(&self, session: &str) -> bool {
+        self.host.sessions().knows(session)
+    }
+
+    /// A page of the announced sessions, the most recently changed first.
+    ///
+    /// # Errors
+    /// If the cursor is not one of ours.
+    pub fn list_sessions(&self, limit: Option<usize>, cursor: Option<&str>) -> Result<SessionPage, EngineError> {
+        self.host.catalogue.page(limit, cursor)
+    }
+
+    fn provider_of(&self, session: &str) -> String {
+        let scheme = session.split_once(':').map_or("", |(scheme, _)| scheme);
+        if scheme == "ahp-session" { self.host.default_provider.clone() } else { scheme.to_owned() }
+    }
+}

@@ -196,7 +196,10 @@ impl Engine {
         });
         // Sessions whose dispose is under way are not among them; they are waited for as well.
         host.tasks.close();
-        let ended = async { tokio::join!(futures::future::join_all(all), host.tasks.wait()) };
+        let ended = async {
+            tokio::join!(futures::future::join_all(all), host.tasks.wait());
+            host.namer.finish().await;
+        };
         if host.clock.timeout(SHUTDOWN_DEADLINE, ended).await.is_none() {
             tracing::warn!("some sessions did not end in time; their agents are ended by their supervisors");
         }

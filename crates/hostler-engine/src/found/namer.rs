@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use hostler_driver::ArchiveError;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use crate::host::Host;
@@ -27,6 +29,9 @@ pub(crate) struct Namer {
     sender: mpsc::Sender<Wish>,
     receiver: Mutex<Option<mpsc::Receiver<Wish>>>,
     known: Mutex<HashMap<Uuid, Known>>,
+    /// Whoever writes, and when nothing more can come.
+    writer: TaskTracker,
+    last: CancellationToken,
 }
 
 /// What a person has put on a session.
@@ -69,7 +74,8 @@ struct Wish {
 impl Default for Namer {
     fn default() -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
-        Self { sender, receiver: Mutex::new(Some(receiver)), known: Mutex::default() }
+        let (writer, last) = (TaskTracker::new(), CancellationToken::new());
+        Self { sender, receiver: Mutex::new(Some(receiver)), known: Mutex::default(), writer, last }
     }
 }
 
@@ -96,6 +102,13 @@ impl Namer {
             tracing::warn!(%conversation, "the agent's record does not get what a person has put on the session");
             self.written(conversation);
         }
+    }
+
+    /// All sessions have ended, and with them those who write notes: what they have left here is written.
+    pub(crate) async fn finish(&self) {
+        self.last.cancel();
+        self.writer.close();
+        self.writer.wait().await;
     }
 
     /// Somebody else has named the conversation since: what was to be written is old.
@@ -126,20 +139,20 @@ impl Namer {
 }
 
 impl Host {
-    /// Writes what is to be written, until the host goes down and nothing is left.
+    /// Writes what is to be written, until nothing more can come and nothing is left. That is later than the host's wish to
+    /// stop: sessions write until their own end.
     pub(crate) fn write_notes(self: &Arc<Self>) {
         let receiver = self.namer.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut wishes) = receiver else { return };
-        let (host, stop) = (Arc::downgrade(self), self.stop.clone());
-        self.tasks.spawn(async move {
+        let (host, last) = (Arc::downgrade(self), self.namer.last.clone());
+        self.namer.writer.spawn(async move {
             loop {
                 let wish = tokio::select! {
                     biased;
-                    Some(wish) = wishes.recv() => wish,
-                    () = stop.cancelled() => return,
-                    else => return,
+                    wish = wishes.recv() => wish,
+                    () = last.cancelled() => None,
                 };
-                let Some(host) = host.upgrade() else { return };
+                let (Some(wish), Some(host)) = (wish, host.upgrade()) else { return };
                 host.write_note(wish).await;
             }
         });

@@ -67,6 +67,16 @@ async fn a_name_that_could_not_be_written_is_kept_and_written_later() {
 }
 
 #[tokio::test]
+async fn a_name_given_in_the_hosts_last_moment_is_written() {
+    let (rig, archive) = found(1, 2).await;
+    let listener = rig.listen(FOUND).await;
+    name(&rig, FOUND, "mine").await;
+    rig.engine.shutdown().await;
+    assert_eq!(named(&archive, id()).as_deref(), Some("mine"));
+    drop(listener);
+}
+
+#[tokio::test]
 async fn a_name_given_before_there_is_a_record_is_written_when_there_is_one() {
     let (mut rig, archive) = found(1, 0).await;
     rig.create(SESSION);

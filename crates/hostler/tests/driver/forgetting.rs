@@ -1,5 +1,6 @@
 //! One bad picture does not end a conversation: it is taken out of the agent's own record.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hostler_attachments::Block;
@@ -10,7 +11,7 @@ use hostler_driver::{
 use serde_json::json;
 
 use crate::bed::{Bed, text as said};
-use crate::common::BUILDS;
+use crate::common::{BUILDS, PATIENCE, files};
 use crate::pictures::{pdf, png};
 
 /// What a request may not hold, and how the provider says so.
@@ -26,6 +27,20 @@ fn token(bed: &Bed) -> ResumeToken {
         _ => None,
     });
     tokens.expect("a token")
+}
+
+/// Where the conversation is stored. The agent writes behind its words, so that the token may be no path yet.
+async fn record(bed: &Bed) -> PathBuf {
+    let name = format!("{}.jsonl", bed.conversation);
+    let written = async {
+        loop {
+            if let Some(found) = files(&bed.place.home.path("claude")).into_iter().find(|path| path.ends_with(&name)) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, written).await.expect("a record")
 }
 
 /// Whether the model's provider would not have it.
@@ -59,19 +74,13 @@ async fn refused_and_dropped(build: &'static str, (part, reason): (&str, &str), 
     }
     let driver = bed.place.driver();
     let token = token(&bed);
-    // The agent writes behind its words.
-    let written = async {
-        while !std::path::Path::new(&token.0).exists() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(90), written).await.expect("a record");
+    let record = record(&bed).await;
     assert_eq!(driver.drop_images(&token, Images::All).await, Err(DropError::Busy), "{build}");
     bed.opened.connection.close(CloseMode::Now).await;
-    let before = std::fs::metadata(&token.0).unwrap().len();
+    let before = std::fs::metadata(&record).unwrap().len();
     assert_eq!(driver.drop_images(&token, Images::Last).await, Ok(1), "{build}");
     assert_eq!(driver.drop_images(&token, Images::All).await, Ok(0), "{build}: nothing is left");
-    assert_ne!(std::fs::metadata(&token.0).unwrap().len(), before, "{build}");
+    assert_ne!(std::fs::metadata(&record).unwrap().len(), before, "{build}");
 
     resume(&mut bed).await;
     bed.send("!say on we go").await;

@@ -34,7 +34,12 @@ pub(crate) enum Record {
     /// How the conversation is continued from here on.
     Resume { token: ResumeToken },
     /// The agent works on a turn's message, so it must not get it again.
-    Delivered { turn: String },
+    Delivered {
+        turn: String,
+        /// By which id it is known, if it is known by one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<Uuid>,
+    },
     /// The agent's record of the conversation was looked at up to this turn.
     Heard {
         turn: Uuid,
@@ -68,6 +73,9 @@ pub(crate) struct SessionSnapshot {
     /// The last turn whose message the agent has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delivered: Option<String>,
+    /// By which id the agent's record has it, if it is known by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivered_as: Option<Uuid>,
     /// The chats of sub-agents.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) workers: Vec<ChatState>,

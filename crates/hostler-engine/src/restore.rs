@@ -50,6 +50,7 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         token,
         allowed,
         delivered,
+        delivered_as,
         workers,
         consumed,
         annotations,
@@ -96,6 +97,7 @@ fn snapshot(uri: &Arc<str>, listed: bool, body: &str, turns: Vec<StoredTurn>) ->
         token,
         rules: RuleSet::default(),
         delivered,
+        delivered_as,
         injected: None,
         consumed,
         untold,
@@ -132,6 +134,7 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 token: None,
                 rules: RuleSet::default(),
                 delivered: None,
+                delivered_as: None,
                 injected: None,
                 consumed: VecDeque::new(),
                 kept: Kept::default(),
@@ -166,9 +169,9 @@ fn record(uri: &Arc<str>, listed: bool, json: &str, session: &mut Option<Session
                 session.allow(&rules);
             }
         }
-        Ok(Record::Delivered { turn }) => {
+        Ok(Record::Delivered { turn, prompt }) => {
             if let Some(session) = session.as_mut() {
-                session.delivered = Some(turn);
+                (session.delivered, session.delivered_as) = (Some(turn), prompt);
             }
         }
         Ok(Record::Heard { turn, length }) => {

@@ -94,6 +94,8 @@ pub(crate) struct Session {
     pub(crate) rules: RuleSet,
     /// The last turn whose message the agent has.
     pub(crate) delivered: Option<String>,
+    /// By which id the agent's record has it, if it is known by one.
+    pub(crate) delivered_as: Option<Uuid>,
     /// The steering message that the agent was told of; its answer has not begun.
     pub(crate) injected: Option<String>,
     /// Queued messages that have become turns lately: an edit of one of them comes too late.
@@ -179,6 +181,7 @@ impl Session {
             token: None,
             rules: RuleSet::default(),
             delivered: None,
+            delivered_as: None,
             injected: None,
             consumed: VecDeque::new(),
             kept: Kept::default(),
@@ -322,6 +325,7 @@ impl Session {
             token: self.token.clone(),
             allowed: self.rules.iter().map(ToString::to_string).collect(),
             delivered: self.delivered.clone(),
+            delivered_as: self.delivered_as,
             consumed: self.consumed.clone(),
             annotations: (!self.annotations.annotations.is_empty()).then(|| (*self.annotations).clone()),
             commands: self.commands.clone(),

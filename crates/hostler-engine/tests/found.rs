@@ -3,16 +3,28 @@
 
 mod common;
 
+#[path = "found/branches.rs"]
+mod branches;
 #[path = "found/checkup.rs"]
 mod checkup;
+#[path = "found/commands.rs"]
+mod commands;
 #[path = "found/elsewhere.rs"]
 mod elsewhere;
+#[path = "found/leads.rs"]
+mod leads;
 #[path = "found/left.rs"]
 mod left;
 #[path = "found/listing.rs"]
 mod listing;
 #[path = "found/naming.rs"]
 mod naming;
+#[path = "found/queue.rs"]
+mod queue;
+#[path = "found/resume.rs"]
+mod resume;
+#[path = "found/saying.rs"]
+mod saying;
 #[path = "found/taking.rs"]
 mod taking;
 #[path = "found/trouble.rs"]

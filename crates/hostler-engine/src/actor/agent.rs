@@ -184,7 +184,8 @@ impl Actor {
             let words = resume::prompt(&active.response_parts);
             return self.write_prompt(Prompt::new(words));
         }
-        let message = active.message.clone();
+        let mut message = active.message.clone();
+        message.text = resume::with_last_words(message.text, &active.response_parts);
         self.send_message(turn, &message);
     }
 
@@ -192,6 +193,8 @@ impl Actor {
         let AgentState::Live(live) = &self.agent.state else { return };
         let (connection, attempt) = (Arc::clone(&live.connection), self.agent.attempt);
         let id = self.prompt_id();
+        // Not every build keeps the ids of commands.
+        self.prompted = (!prompt.expose().trim_start().starts_with('/')).then_some(id);
         self.message_sent(&prompt, id);
         let prompt = prompt.with_id(id);
         self.unsent = true;

@@ -124,7 +124,7 @@ impl Actor {
         if let Some((mark, turn)) = &heard {
             // The agent has the message: should the turn be taken up again, it must not get it twice.
             let heard = Record::Heard { turn: mark.id, length: Some(mark.length) };
-            change = change.record(heard).record(Record::Delivered { turn: turn.clone() });
+            change = change.record(heard).record(Record::Delivered { turn: turn.clone(), prompt: None });
         }
         if let Err(error) = self.commit(change).await {
             tracing::error!(session = &*self.session.uri, %error, "what others did could not be stored yet");
@@ -132,6 +132,7 @@ impl Actor {
         }
         if let Some((mark, turn)) = heard {
             (self.session.heard, self.session.delivered) = (Some(mark.id), Some(turn));
+            self.session.delivered_as = None;
             self.session.others = Some(Others { turn: mark.id, length: mark.length });
         }
         self.host.workers_begun.send_modify(|begun| *begun += 1);

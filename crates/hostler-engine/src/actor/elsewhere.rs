@@ -21,7 +21,7 @@ use crate::transcript::{Output, activity};
 use crate::turn::{AgentPhase, Input as TurnInput, TurnPhase};
 
 /// How long somebody waits for a look at the record. What it would show comes later then.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// How long somebody waits for it who only wants to see the session.
 const MOMENT: Duration = Duration::from_millis(150);

@@ -147,8 +147,9 @@ impl Actor {
         }
         let Some(turn) = self.transcript.as_ref().map(|transcript| transcript.turn().to_owned()) else { return };
         if self.session.delivered.as_ref() != Some(&turn) {
-            self.session.delivered = Some(turn.clone());
-            self.note(&Record::Delivered { turn }).await;
+            let prompt = self.prompted.take();
+            (self.session.delivered, self.session.delivered_as) = (Some(turn.clone()), prompt);
+            self.note(&Record::Delivered { turn, prompt }).await;
         }
     }
 

@@ -50,6 +50,7 @@ use hostler_rules::Mode;
 use hostler_store::{AuditEntry, Batch, CatalogueChange, Durability, StoreError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use self::agent::{Agent, AgentNews};
 use self::background::Stopped;
@@ -250,6 +251,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         dropping: None,
         readings: 0,
         unsent: false,
+        prompted: None,
         elsewhere: Elsewhere::default(),
         taking: Taking::default(),
         named_beside: false,
@@ -354,6 +356,8 @@ pub(super) struct Actor {
     dropping: Option<Dropping>,
     /// The turn's prompt is on its way to the agent, which has nothing yet that words could be folded into.
     unsent: bool,
+    /// By which id the agent's record will have that prompt, if it keeps it.
+    prompted: Option<Uuid>,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
     changing: VecDeque<(Box<Dispatch>, Mode)>,
     /// What others do in the conversation.

@@ -220,13 +220,13 @@ impl Actor {
                 queued_message_id: Some(id),
                 meta: Some(hostler("continues", &turn)),
             }))
-            .record(Record::Delivered { turn: next.clone() })
+            .record(Record::Delivered { turn: next.clone(), prompt: None })
             .opens();
         if let Err(error) = self.commit(change).await {
             tracing::error!(session = &*self.session.uri, %error, "a turn could not be split");
             return;
         }
-        self.session.delivered = Some(next.clone());
+        (self.session.delivered, self.session.delivered_as) = (Some(next.clone()), None);
         self.turn_begins(transcript).await;
         self.drive(TurnInput::Split(next)).await;
     }

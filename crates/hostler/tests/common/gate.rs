@@ -26,6 +26,13 @@ impl Gate {
         json!({ "command": command, "description": name })
     }
 
+    /// The same in the background.
+    pub fn job(&self) -> Value {
+        let mut call = self.call();
+        call["run_in_background"] = true.into();
+        call
+    }
+
     /// Waits until the command runs.
     pub async fn reached(&self) {
         eventually(&format!("{} runs", self.name), || self.running.exists()).await;

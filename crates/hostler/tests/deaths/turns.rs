@@ -29,53 +29,46 @@ enum Doing {
 
 const DOING: [Doing; 5] = [Doing::Starting, Doing::Waiting, Doing::Speaking, Doing::Working, Doing::Asking];
 
-/// A message that the model keeps silent about as long as it is not told otherwise.
+/// A message whose meaning is another one after the agent's death.
 const RIDDLE: &str = "what has the horse in its mouth";
+
+/// What the model answers from now on: to whoever goes on, and to an agent that has died before it had written the message
+/// down and gets it once more.
+fn means(bench: &Bench, script: &str) {
+    bench.upstream.takes(GO_ON, Some(script));
+    bench.upstream.takes(RIDDLE, Some(script));
+}
 
 impl Doing {
     /// Brings the agent there; answers the turn.
     async fn reach(self, bench: &mut Bench) -> String {
+        let gate = bench.gate("work");
+        let script = match self {
+            Self::Starting => "!say the rest".to_owned(),
+            Self::Waiting => "!hang".to_owned(),
+            Self::Speaking => "!say begun\n!hang".to_owned(),
+            Self::Working => format!("!tool Bash {}", gate.call()),
+            Self::Asking => format!("!tool Write {}", letter(bench)),
+        };
+        bench.upstream.takes(RIDDLE, Some(&script));
+        let turn = bench.peer.say(&bench.uris.chat, RIDDLE).await;
         match self {
             Self::Starting => {
-                let turn = bench.peer.say(&bench.uris.chat, "!say a late answer").await;
                 let host = bench.host.pid;
                 let runs = || processes::agents(host).iter().any(|agent| agent.command.contains("stream-json"));
                 eventually("the agent's process is there", runs).await;
-                turn
             }
-            Self::Waiting => {
-                bench.upstream.takes(RIDDLE, Some("!hang"));
-                let turn = bench.peer.say(&bench.uris.chat, RIDDLE).await;
-                eventually("the model was asked", || !bench.upstream.requests().is_empty()).await;
-                turn
-            }
-            Self::Speaking => {
-                let turn = bench.peer.say(&bench.uris.chat, "!say begun\n!hang").await;
-                bench.until("chat/delta").await.unwrap();
-                turn
-            }
-            Self::Working => {
-                let gate = bench.gate("work");
-                let turn = bench.use_tool("Bash", &gate.call()).await;
-                gate.reached().await;
-                turn
-            }
-            Self::Asking => {
-                let turn = bench.use_tool("Write", &letter(bench)).await;
-                bench.waiting().await;
-                turn
-            }
+            Self::Waiting => eventually("the model was asked", || !bench.upstream.requests().is_empty()).await,
+            Self::Speaking => drop(bench.until("chat/delta").await.unwrap()),
+            Self::Working => gate.reached().await,
+            Self::Asking => drop(bench.waiting().await),
         }
+        turn
     }
 
     /// What the turn says in the end, once it was taken up again.
     fn whole(self) -> &'static str {
-        match self {
-            Self::Starting => "a late answer",
-            Self::Waiting => "a bit",
-            Self::Speaking => "begun the rest",
-            Self::Working | Self::Asking => "the rest",
-        }
+        if self == Self::Speaking { "begun the rest" } else { "the rest" }
     }
 }
 
@@ -105,7 +98,7 @@ async fn dies(bench: &mut Bench, doing: Doing) -> String {
     let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
     assert!(session["inputNeeded"].as_array().is_none_or(Vec::is_empty), "{context}: nobody is asked any more");
     assert_eq!(bench.host.tree(), Vec::<u32>::new(), "{context}");
-    bench.upstream.takes(RIDDLE, Some("!say a bit"));
+    means(bench, "!say the rest");
     turn
 }
 
@@ -134,7 +127,6 @@ async fn is_taken_up(build: &'static str) {
     for doing in DOING {
         let mut bench = Bench::at_ease(build).await;
         let turn = dies(&mut bench, doing).await;
-        bench.upstream.takes(GO_ON, Some("!say the rest"));
         bench.resume(&turn).await;
         bench.until("chat/turnResume").await.unwrap();
         bench.end().await;
@@ -142,9 +134,13 @@ async fn is_taken_up(build: &'static str) {
         let turns = chat["turns"].as_array().unwrap();
         assert_eq!((turns.len(), &turns[0]["state"]), (1, &json!("complete")), "{build} {doing:?}: {chat:#}");
         assert_eq!(said(&chat), doing.whole(), "{build} {doing:?}: {chat:#}");
-        // Only what the model was never asked is sent as it was.
-        let again = bench.heard(GO_ON).last() == Some(&1);
-        assert_eq!(again, !matches!(doing, Doing::Starting | Doing::Waiting), "{build} {doing:?}");
+        // The model knows the message. What it has never answered is sent as it was, whether the agent has it or not.
+        let times = |words: &str| bench.heard(words).last().copied();
+        match doing {
+            Doing::Starting => assert_eq!((times(GO_ON), times(RIDDLE)), (Some(0), Some(1)), "{build}"),
+            Doing::Waiting => assert_eq!((times(GO_ON), times(RIDDLE) > Some(0)), (Some(0), true), "{build}"),
+            _ => assert_eq!(times(RIDDLE), Some(1), "{build} {doing:?}"),
+        }
         assert_eq!(bench.peer.ask(&bench.uris.chat, "!say and on").await, "and on", "{build} {doing:?}");
         bench.stop().await;
     }
@@ -167,8 +163,8 @@ async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_take
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
         let (one, two) = (bench.gate("one"), bench.gate("two"));
-        let script = format!("!tool Bash {}\n!tool Bash {}\n!say done", one.call(), two.call());
-        let turn = bench.peer.say(&bench.uris.chat, &script).await;
+        bench.upstream.takes(RIDDLE, Some(&format!("!tool Bash {}\n!tool Bash {}", one.call(), two.call())));
+        let turn = bench.peer.say(&bench.uris.chat, RIDDLE).await;
         bench.pend("steering", "s", WORDS).await;
         one.reached().await;
         one.open();
@@ -177,7 +173,7 @@ async fn words_that_the_agent_took_with_it_reach_the_model_when_the_turn_is_take
         bench.kill_agent().await;
         bench.fails().await;
         assert_eq!(bench.heard(WORDS), [0], "{build}");
-        bench.upstream.takes(GO_ON, Some("!say the rest"));
+        means(&bench, "!say the rest");
         bench.resume(&turn).await;
         bench.end().await;
         let chat = bench.chat().await;
@@ -194,7 +190,8 @@ async fn a_question_whose_agent_or_host_died_is_asked_anew_when_the_turn_is_take
         for host_dies in [false, true] {
             let mut bench = Bench::start(build).await;
             let letter = letter(&bench);
-            let turn = bench.use_tool("Write", &letter).await;
+            bench.upstream.takes(RIDDLE, Some(&format!("!tool Write {letter}")));
+            let turn = bench.peer.say(&bench.uris.chat, RIDDLE).await;
             let first = bench.waiting().await;
             let bench = if host_dies {
                 bench.kill_host().await
@@ -213,7 +210,7 @@ async fn a_question_whose_agent_or_host_died_is_asked_anew_when_the_turn_is_take
             bench.answer(&first, json!({ "approved": true })).await;
             bench.until("chat/toolCallConfirmed").await.unwrap_err();
 
-            bench.upstream.takes(GO_ON, Some(&format!("!tool Write {letter}\n!say written")));
+            means(&bench, &format!("!tool Write {letter}\n!say written"));
             bench.resume(&turn).await;
             let second = bench.waiting().await;
             assert_eq!(second["turnId"], turn.as_str(), "{build}");
@@ -261,9 +258,7 @@ async fn an_agent_that_dies_between_turns_is_missed_by_nobody() {
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
         let gate = bench.gate("job");
-        let mut call = gate.call();
-        call["run_in_background"] = true.into();
-        bench.use_tool("Bash", &call).await;
+        bench.use_tool("Bash", &gate.job()).await;
         bench.end().await;
         gate.reached().await;
         bench.kill_agent().await;

@@ -66,19 +66,24 @@ async fn questions_and_plans_are_taken_in_as_they_were_answered() {
     }
 }
 
+/// Words of a person come into a turn while a command runs.
+pub(crate) async fn interrupted_by_words(bench: &mut Bench) {
+    let gate = bench.gate("look");
+    let script = format!("!say let me look\n!tool Bash {}\n!say blue it is", gate.call());
+    bench.peer.say(&bench.uris.chat, &script).await;
+    gate.reached().await;
+    bench.pend("steering", "s", "in blue, please").await;
+    bench.until("chat/pendingMessageSet").await.unwrap();
+    gate.open();
+    bench.until("chat/turnComplete").await.unwrap();
+    bench.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn words_into_a_running_turn_are_taken_in_where_they_were_said() {
     for build in BUILDS {
         let mut bench = Bench::with_rules(build, RULES).await;
-        let gate = bench.gate("look");
-        let script = format!("!say let me look\n!tool Bash {}\n!say blue it is", gate.call());
-        bench.peer.say(&bench.uris.chat, &script).await;
-        gate.reached().await;
-        bench.pend("steering", "s", "in blue, please").await;
-        bench.until("chat/pendingMessageSet").await.unwrap();
-        gate.open();
-        bench.until("chat/turnComplete").await.unwrap();
-        bench.end().await;
+        interrupted_by_words(&mut bench).await;
         bench.peer.ask(&bench.uris.chat, "!say The end.").await;
         compare(bench, &[]).await;
     }
@@ -171,9 +176,7 @@ async fn a_command_in_the_background_is_taken_in_with_the_turn_that_its_end_bega
     for build in BUILDS {
         let mut bench = Bench::with_rules(build, RULES).await;
         let gate = bench.gate("job");
-        let mut call = gate.call();
-        call["run_in_background"] = true.into();
-        bench.use_tool("Bash", &call).await;
+        bench.use_tool("Bash", &gate.job()).await;
         bench.end().await;
         gate.reached().await;
         gate.open();

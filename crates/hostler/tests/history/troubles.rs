@@ -128,6 +128,32 @@ async fn a_turn_whose_agent_was_killed_is_taken_in_as_the_beginning_and_the_rest
     }
 }
 
+/// The agent writes behind its words: it may have written nothing at all by then.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_model_hears_a_message_whose_agent_was_killed_at_its_first_word() {
+    for build in BUILDS {
+        for is_first in [true, false] {
+            let mut bench = Bench::with_rules(build, RULES).await;
+            if !is_first {
+                bench.peer.ask(&bench.uris.chat, "!say The beginning.").await;
+            }
+            bench.upstream.takes("heliotrope", Some("!say begun\n!hang"));
+            let turn = bench.peer.say(&bench.uris.chat, "heliotrope").await;
+            bench.until("chat/delta").await.unwrap();
+            bench.kill_agent().await;
+            bench.fails().await;
+            bench.upstream.takes("heliotrope", Some("!say the rest"));
+            bench.upstream.takes(GO_ON, Some("!say the rest"));
+            bench.resume(&turn).await;
+            bench.end().await;
+            let last = bench.heard("heliotrope").pop();
+            let told = bench.upstream.requests().pop().map(|request| request.body["messages"].to_string());
+            assert_eq!(last, Some(1), "{build}, first: {is_first}: {told:?}");
+            bench.stop().await;
+        }
+    }
+}
+
 /// How a turn ended, and what was said and called in it.
 fn shown(turn: &Value) -> String {
     let part = |part: &Value| match part["toolCall"]["toolName"].as_str() {

@@ -11,9 +11,7 @@ use crate::common::bench::{Bench, eventually};
 /// A command that goes on behind its turn; answers the id that it is listed by.
 async fn begin(bench: &mut Bench, name: &str) -> String {
     let gate = bench.gate(name);
-    let mut call = gate.call();
-    call["run_in_background"] = true.into();
-    bench.use_tool("Bash", &call).await;
+    bench.use_tool("Bash", &gate.job()).await;
     let set = bench.until("chat/backgroundWorkSet").await.unwrap();
     assert_eq!(
         (&set["work"]["kind"], &set["work"]["label"]),

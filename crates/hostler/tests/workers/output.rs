@@ -7,9 +7,8 @@ async fn it_is_shown_while_the_command_runs() {
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
         let gate = bench.gate("job");
-        let mut call = gate.call();
+        let mut call = gate.job();
         call["command"] = format!("echo so far; {}", call["command"].as_str().unwrap()).into();
-        call["run_in_background"] = true.into();
         bench.use_tool("Bash", &call).await;
         let set = bench.until("chat/backgroundWorkSet").await.unwrap();
         bench.end().await;

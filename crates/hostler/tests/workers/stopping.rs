@@ -9,9 +9,7 @@ use crate::common::Home;
 use crate::common::bench::{COMMANDS_RUN, eventually};
 
 fn in_background(bench: &Bench, name: &str) -> String {
-    let mut call = bench.gate(name).call();
-    call["run_in_background"] = true.into();
-    format!("!tool Bash {call}")
+    format!("!tool Bash {}", bench.gate(name).job())
 }
 
 /// A turn that works in front of two commands in the background, one of them a sub-agent's; answers its id.

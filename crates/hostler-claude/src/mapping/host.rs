@@ -117,6 +117,13 @@ impl Mapper {
         out
     }
 
+    /// Something is told again that the agent said in a turn: there is one from now on.
+    pub fn begin_turn(&mut self) -> Vec<DriverEvent> {
+        let mut out = Vec::new();
+        self.turn(&mut out);
+        out
+    }
+
     /// The transcript of a conversation exists: it is continued by its path from now on.
     pub fn transcript_found(&mut self, session_id: &str, path: PathBuf) {
         self.resume.transcript_found(session_id, path);

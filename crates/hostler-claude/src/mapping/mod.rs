@@ -403,6 +403,10 @@ impl Mapper {
 
 /// What a slash command printed, if that is what the text is.
 fn local_command_output(text: &str) -> Option<&str> {
-    let inner = text.trim().strip_prefix("<local-command-stdout>")?.strip_suffix("</local-command-stdout>")?.trim();
+    let inner = |tag: &str| {
+        let rest = text.trim().strip_prefix('<')?.strip_prefix(tag)?.strip_prefix('>')?;
+        rest.strip_suffix('>')?.strip_suffix(tag)?.strip_suffix("</")
+    };
+    let inner = inner("local-command-stdout").or_else(|| inner("local-command-stderr"))?.trim();
     (!inner.is_empty()).then_some(inner)
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use hostler_driver::{DriverEvent, Said};
+use hostler_driver::{DriverEvent, Said, TurnOutcome};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -81,6 +81,7 @@ pub fn replay<L: AsRef<[u8]>>(
         message: None,
         wanted: Vec::new(),
         end: End::Unknown,
+        is_command: false,
     };
     for (kind, line) in records {
         replay.record(kind, line.as_ref());
@@ -101,6 +102,8 @@ struct Replay<'s> {
     /// What calls for sub-agents said of them. What they gave back may not repeat it.
     wanted: Vec<(String, Wanted)>,
     end: End,
+    /// Nobody was to answer: a command was given, which may print nothing.
+    is_command: bool,
 }
 
 /// A sub-agent, as the call says that makes it.
@@ -227,10 +230,16 @@ impl Replay<'_> {
                 }
             }
             Kind::CommandOutput => {
-                self.end = End::Answered;
-                match facts.printed {
-                    Some(printed) => self.print(&printed),
-                    None => self.tell(line),
+                (self.end, self.is_command) = (End::Answered, true);
+                let text = content.and_then(|content| serde_json::from_str::<Text<'_>>(content.get()).ok());
+                match (facts.printed, text.and_then(|text| words::shell_output(&text))) {
+                    (Some(printed), _) => self.print(words::printed(&printed).unwrap_or_default()),
+                    (None, Some(output)) => self.print(&output),
+                    (None, None) => {
+                        // A live agent has begun the turn by now.
+                        self.turn.events.extend(self.mapper.begin_turn());
+                        self.tell(line);
+                    }
                 }
             }
             Kind::Interruption => self.end = End::Interrupted,
@@ -352,10 +361,9 @@ impl Replay<'_> {
         }
     }
 
-    /// What a command of the agent's own printed, which a live agent says in words of its own.
+    /// What a command printed, which a live agent says in words of its own.
     fn print(&mut self, printed: &str) {
-        let printed = between(printed, "local-command-stdout").map(str::trim).filter(|printed| !printed.is_empty());
-        if let Some(printed) = printed {
+        if !printed.is_empty() {
             let content = [json!({"type": "text", "text": printed})];
             let message = json!({"id": "printed", "model": SYNTHETIC, "content": content});
             self.say(&json!({"type": "assistant", "message": message}));
@@ -402,6 +410,11 @@ impl Replay<'_> {
             }),
         });
         self.turn.events.retain(|event| !matches!(event, DriverEvent::TurnBegan(_) | DriverEvent::ResumeToken(_)));
+        if let (true, Some(DriverEvent::TurnEnded(TurnOutcome::Completed { empty }))) =
+            (self.is_command, self.turn.events.last_mut())
+        {
+            *empty = false;
+        }
         self.turn
     }
 }

@@ -16,6 +16,23 @@ pub(super) fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{tag}>"))?.0)
 }
 
+/// What a command of the agent's own printed.
+pub(super) fn printed(text: &str) -> Option<&str> {
+    let printed = ["local-command-stdout", "local-command-stderr"].iter().find_map(|tag| between(text, tag))?.trim();
+    (!printed.is_empty()).then_some(printed)
+}
+
+/// What a command of the shell printed, as code, if the text is that.
+pub(super) fn shell_output(text: &str) -> Option<String> {
+    const TAGS: [&str; 2] = ["bash-stdout", "bash-stderr"];
+    if !TAGS.iter().any(|tag| text.trim_start().starts_with(&format!("<{tag}>"))) {
+        return None;
+    }
+    let parts = TAGS.map(|tag| between(text, tag).unwrap_or_default().trim_matches('\n'));
+    let lines: Vec<_> = parts.iter().flat_map(|part| part.lines()).map(|line| format!("    {line}")).collect();
+    Some(lines.join("\n"))
+}
+
 /// The command that somebody typed for the agent itself, without its arguments.
 pub(super) fn command(text: &str) -> Option<&str> {
     between(text, "command-name").filter(|_| text.trim_start().starts_with("<command-"))

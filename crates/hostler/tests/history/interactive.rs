@@ -20,7 +20,17 @@ const ANSWER: &str = "Hello, horses.";
 /// The agent wants to be told what is pasted: it reads what is typed.
 const READS: &str = "\u{1b}[?2004h";
 
-/// Starts the agent in the directory where the bench's sessions work, says something, waits for the answer, and leaves.
+/// The colour of its field while commands for the shell are typed.
+const SHELL: &str = "\u{1b}[38;5;211m";
+
+/// What a command prints.
+const PRINTED: &str = "fetlock";
+
+/// What the model says about it, with builds that tell it.
+const COMMENT: &str = "So I see.";
+
+/// Starts the agent in the directory where the bench's sessions work, says something, waits for the answer, runs a command in
+/// its shell, and leaves.
 async fn talk(bench: &Bench) {
     let projects = json!({ bench.home.work().to_str().unwrap(): { "hasTrustDialogAccepted": true } });
     let known = json!({ "hasCompletedOnboarding": true, "theme": "dark", "projects": projects });
@@ -52,11 +62,21 @@ async fn talk(bench: &Bench) {
     // Between words it only moves the cursor. What comes together with the words is taken for a part of them.
     eventually("the words are on the screen", || shows("greet")).await;
     terminal.write_all(b"\r").unwrap();
-    let is_answered = |path: &PathBuf| {
+    let has = |path: &PathBuf, kind: &str, words: &str| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        text.lines().any(|line| line.contains("\"type\":\"assistant\"") && line.contains(ANSWER))
+        text.lines().any(|line| line.contains(&format!("\"type\":\"{kind}\"")) && line.contains(words))
     };
-    eventually("the record has the answer", || files(&claude).iter().any(is_answered)).await;
+    let keeps = |kind: &str, words: &str| files(&claude).iter().any(|path| has(path, kind, words));
+    eventually("the record has the answer", || keeps("assistant", ANSWER)).await;
+
+    screen.lock().unwrap().clear();
+    terminal.write_all(b"!").unwrap();
+    eventually("it reads a command for the shell", || shows(SHELL)).await;
+    terminal.write_all(format!("echo {PRINTED}").as_bytes()).unwrap();
+    eventually("the command is on the screen", || shows(PRINTED)).await;
+    terminal.write_all(b"\r").unwrap();
+    let (kind, words) = if bench.build == "js" { ("user", "<bash-stdout>") } else { ("assistant", COMMENT) };
+    eventually("the record has what it printed", || keeps(kind, words)).await;
     terminal.write_all(b"/exit\r").unwrap();
     let status = tokio::time::timeout(PATIENCE, child.wait()).await.expect("it leaves").unwrap();
     assert!(status.success(), "{}: {status}", bench.build);
@@ -68,6 +88,7 @@ async fn what_was_said_in_the_agents_own_interface_is_listed_opened_and_continue
     for build in BUILDS {
         let mut bench = Bench::at_ease(build).await;
         bench.upstream.takes(WORDS, Some(&format!("!say {ANSWER}")));
+        bench.upstream.takes("<bash-stdout>", Some(&format!("!say {COMMENT}\n")));
         talk(&bench).await;
         let session = loop {
             let found = bench.peer.listed().await.into_iter().find(|uri| *uri != bench.uris.session);
@@ -80,9 +101,15 @@ async fn what_was_said_in_the_agents_own_interface_is_listed_opened_and_continue
         assert_eq!(state.title, WORDS, "{build}");
         let chat = state.default_chat.unwrap();
         let turns = serde_json::to_value(bench.peer.chat(&chat).await).unwrap()["turns"].clone();
-        assert_eq!(turns.as_array().unwrap().len(), 1, "{build}: {turns:#}");
+        let typed: Vec<_> =
+            turns.as_array().unwrap().iter().map(|turn| turn["message"]["text"].as_str().unwrap()).collect();
+        // Whoever leaves may be faster than the record.
+        let (said, end) = typed.split_at(2);
+        assert_eq!(said, [WORDS, &format!("!echo {PRINTED}")], "{build}: {turns:#}");
+        assert!(matches!(end, [] | ["/exit"]), "{build}: {turns:#}");
         assert_eq!((&turns[0]["message"]["text"], &turns[0]["state"]), (&json!(WORDS), &json!("complete")), "{build}");
         assert_eq!(turns[0]["responseParts"][0]["content"], ANSWER, "{build}: {turns:#}");
+        assert_eq!(turns[1]["responseParts"][0]["content"], format!("    {PRINTED}"), "{build}: {turns:#}");
 
         assert_eq!(bench.peer.ask(&chat, "!say on we go").await, "on we go", "{build}");
         let asked = bench.upstream.requests().last().unwrap().body["messages"].to_string();

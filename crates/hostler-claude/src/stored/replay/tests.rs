@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::io::Cursor;
 
-use hostler_driver::{SubAgentEvent, TurnOutcome};
+use hostler_driver::SubAgentEvent;
 
 use super::*;
 
@@ -150,6 +150,34 @@ fn an_order_to_shorten_is_a_turn_of_its_own() {
     assert!(turns[0].ends_with("| hello | Completed { empty: false }"), "{turns:#?}");
     assert!(turns[1].starts_with("> /compact briefly | shortened Some(100) Some(7)"), "{turns:#?}");
     assert!(turns[2].ends_with("| yes | Completed { empty: false }"), "{turns:#?}");
+}
+
+/// As both builds write them in a terminal.
+#[test]
+fn commands_at_a_terminal_are_turns_with_what_they_printed() {
+    let printed = json!({"type": "system", "subtype": "local_command", "uuid": "f", "parentUuid": "e", "isMeta": false,
+        "content": "<local-command-stdout>Total cost: $1</local-command-stdout>"});
+    let lines = [
+        prompt("a", "", "<bash-input>ls; who</bash-input>"),
+        prompt("b", "a", "<bash-stdout>one\n```two\n</bash-stdout><bash-stderr>who?</bash-stderr>"),
+        prompt("c", "b", "<bash-input>true</bash-input>"),
+        prompt("d", "c", "<bash-stdout></bash-stdout><bash-stderr></bash-stderr>"),
+        prompt("e", "d", "<command-name>/cost</command-name>\n<command-args></command-args>"),
+        printed.to_string(),
+        prompt("g", "f", "<command-name>/fast</command-name>"),
+        prompt("h", "g", "<local-command-stderr>Not here.</local-command-stderr>"),
+        prompt("i", "h", "<command-name>/exit</command-name>"),
+        prompt("j", "i", "<local-command-stdout>See ya!</local-command-stdout>"),
+    ];
+    let turns: Vec<_> = turns(&lines.join("\n")).iter().map(seen).collect();
+    let expected = [
+        "> !ls; who |     one\n    ```two\n    who? | Completed { empty: false }",
+        "> !true | Completed { empty: false }",
+        "> /cost | Total cost: $1 | Completed { empty: false }",
+        "> /fast | note Not here. | Completed { empty: false }",
+        "> /exit | note See ya! | Completed { empty: false }",
+    ];
+    assert_eq!(turns, expected);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { activityOf, has, type SessionSummary, Status, type Uri } from '../src/ahp/index.ts';
+import { configureHost } from '../src/sessions/wishes.ts';
 import { until } from '../tests/support/server.ts';
 import { address, sessions } from './support/address.ts';
 import type { Client } from './support/client.ts';
+import { past } from './support/past.ts';
 import { seed } from './support/seed.ts';
 import { shared } from './support/staged.ts';
 
@@ -150,6 +152,25 @@ test(
     await page.goBack();
     await place.waitFor();
     expect(await page.getByRole('searchbox', { name: 'Search all messages' }).inputValue()).toBe('heron breakwater');
+  }),
+);
+
+test(
+  'what was said elsewhere is found although the host does not list it, by whoever wants that',
+  play(async (stage, { client }) => {
+    past(stage.hostler, 3);
+    await configureHost(client.host, { showExternalSessions: 'none' });
+    const page = await stage.open('/');
+    await page.getByRole('searchbox', { name: 'Find a session' }).fill('"question 3"');
+    await page.getByRole('button', { name: /^Search all messages/ }).click();
+    await page.getByText('Nothing was said about that').waitFor();
+    await page.getByRole('checkbox', { name: /^Also in conversations from elsewhere/ }).check();
+    const found = page.getByRole('article').filter({ hasText: 'question 3' });
+    await found.getByText('not in the list').waitFor();
+    await configureHost(client.host, { showExternalSessions: 'all' });
+    await page.getByRole('checkbox').waitFor({ state: 'detached' });
+    await found.getByText('not in the list').waitFor({ state: 'detached' });
+    await found.waitFor();
   }),
 );
 

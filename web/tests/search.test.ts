@@ -67,6 +67,22 @@ test('an answer that is late is not shown', async () => {
   expect(search.busy).toBe(false);
 });
 
+test('what could not be searched is said, and what the list hides is looked through if somebody wants it', async () => {
+  const { search, connection } = await begun();
+  search.look('hay', true);
+  const wish = await connection.expect('hostler/search');
+  expect(wish.params).toMatchObject({ query: 'hay', all: true });
+  connection.answer(wish, { items: [found('a')], pending: 0, trouble: 'The disk is on fire.' });
+  await vi.waitFor(() => expect(search.trouble).toBe('The disk is on fire.'));
+  expect(names(search)).toEqual(['a']);
+  search.look('oats');
+  const next = await connection.expect('hostler/search');
+  expect(next.params).not.toHaveProperty('all');
+  connection.answer(next, { items: [], pending: 0 });
+  await vi.waitFor(() => expect(search.answered).toBe('oats'));
+  expect(search.trouble).toBeUndefined();
+});
+
 test('while the host still reads, it is asked again', async () => {
   const { search, connection, world } = await begun();
   search.look('hay');

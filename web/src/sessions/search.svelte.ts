@@ -9,6 +9,8 @@ export class Search {
   items: readonly FoundSession[] = $state.raw([]);
   /** How many sessions the host has still to read. */
   pending = $state(0);
+  /** Why something could not be read; the rest was found. */
+  trouble: string | undefined = $state();
   busy = $state(false);
   error: Error | undefined = $state.raw();
   /** What the items were found for. */
@@ -16,6 +18,7 @@ export class Search {
   #next: number | undefined = $state();
   readonly #client: Client;
   #query = '';
+  #all = false;
   #run: AbortController | undefined;
   #stopTimer: (() => void) | undefined;
 
@@ -27,10 +30,11 @@ export class Search {
     return this.#next !== undefined;
   }
 
-  /** Looks for something else; what was asked before does not matter any more. */
-  look(query: string): void {
+  /** Looks for something else, or also in what the host does not list; what was asked before does not matter any more. */
+  look(query: string, all = false): void {
     this.close();
     this.#query = query.trim();
+    this.#all = all;
     if (this.#query !== '') void this.#ask(0);
     else {
       this.items = [];
@@ -38,6 +42,7 @@ export class Search {
       this.error = undefined;
       this.#next = undefined;
       this.pending = 0;
+      this.trouble = undefined;
     }
   }
 
@@ -56,7 +61,7 @@ export class Search {
     this.busy = true;
     const query = this.#query;
     try {
-      const params = { channel: ROOT, query, offset };
+      const params = { channel: ROOT, query, offset, ...(this.#all && { all: true }) };
       const answer = await this.#client.request('hostler/search', params, { signal: run.signal });
       if (run.signal.aborted) return;
       // A session that was changed meanwhile may come twice.
@@ -65,6 +70,7 @@ export class Search {
       this.items = [...before, ...answer.items.filter(({ session }) => !known.has(session))];
       this.#next = answer.nextOffset;
       this.pending = answer.pending;
+      this.trouble = answer.trouble;
       this.answered = query;
       this.error = undefined;
       // Only the first page is asked for again: whoever has gone further would lose their place.

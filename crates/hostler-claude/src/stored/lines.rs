@@ -15,6 +15,17 @@ pub(super) struct Unfinished {
     pub(super) length: u64,
 }
 
+/// The lines of these bytes, without their line breaks. The last one may be a piece, or nothing.
+pub(super) fn of(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(bytes);
+    std::iter::from_fn(move || {
+        let bytes = rest.take()?;
+        let Some(at) = memchr::memchr(b'\n', bytes) else { return Some(bytes) };
+        rest = bytes.get(at + 1..);
+        bytes.get(..at)
+    })
+}
+
 /// Hands out the lines of a file one by one, without their line breaks, until somebody has had enough: as many bytes of each as are
 /// wanted at most, and how long it is.
 pub(super) fn each(

@@ -4,6 +4,8 @@ use serde::Deserialize;
 
 use crate::wire::Text;
 
+use super::lines;
+
 /// How many characters of a name are kept: more than clients may write.
 const LONGEST_NAME: usize = 1024;
 
@@ -32,7 +34,7 @@ impl Notes {
     /// Those in a piece of a transcript. Its first and its last line may be pieces themselves, which say nothing.
     pub fn of(piece: &[u8]) -> Self {
         let mut notes = Self::default();
-        piece.split(|byte| *byte == b'\n').for_each(|line| notes.read(line));
+        lines::of(piece).for_each(|line| notes.read(line));
         notes
     }
 

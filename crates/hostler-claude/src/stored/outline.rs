@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::wire::Text;
 
 use super::notes::{Notes, shown};
-use super::words;
+use super::{lines, words};
 
 /// What a list says of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Outline {
         let mut command = None;
         // Some editors put a mark before the first letter.
         let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
-        for (at, line) in head.split(|byte| *byte == b'\n').enumerate() {
+        for (at, line) in lines::of(head).enumerate() {
             if !outline.has_begun()
                 && let Ok(line) = serde_json::from_slice::<Line<'_>>(line)
             {

@@ -8,9 +8,9 @@
 //! has grown by is read whenever it has grown. So a note that was seen stays seen, however much is written behind it.
 
 use std::fs::{File, Metadata};
-use std::io::{self, BufReader, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 
 use hostler_driver::Tag;
 
@@ -151,18 +151,11 @@ fn scan(file: &File, stretch: Range<u64>) -> io::Result<(Notes, u64)> {
     Ok((notes, at))
 }
 
-fn piece(file: &File, from: u64, longest: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(longest).unwrap_or(usize::MAX)];
-    let mut read = 0;
-    while let Some(rest) = bytes.get_mut(read..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, from + read as u64) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(read);
+fn piece(mut file: &File, from: u64, longest: u64) -> io::Result<Vec<u8>> {
+    // Not filled with zeros first: that takes as long as reading does.
+    let mut bytes = Vec::with_capacity(usize::try_from(longest).unwrap_or_default());
+    file.seek(SeekFrom::Start(from))?;
+    file.take(longest).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -160,6 +160,7 @@ impl Actor {
                 }
             }
             Incoming::Request { id } => self.write(Message::text(wire::refusal(&id))).await?,
+            Incoming::Unasked => {}
             Incoming::Unknown => tracing::debug!("a frame of the host was not understood"),
         }
         Ok(())

@@ -23,7 +23,8 @@ fn request() -> (Command, oneshot::Receiver<Result<Box<RawValue>, ClientError>>)
 }
 
 fn note(number: usize) -> Message {
-    Message::text(format!(r#"{{"jsonrpc":"2.0","method":"n{number}","params":{{}}}}"#))
+    let (method, session) = ("root/sessionRemoved", format!("p:/{number}"));
+    Message::text(serde_json::json!({"jsonrpc": "2.0", "method": method, "params": {"session": session}}).to_string())
 }
 
 #[tokio::test]
@@ -38,9 +39,14 @@ async fn a_slow_reader_loses_nothing_but_cannot_ask() {
     assert!(matches!(answer.await.unwrap(), Err(ClientError::Behind)));
 
     for number in 0..50 {
-        let Some(Event::Notification { method, .. }) = events.recv().await else { panic!("an event is missing") };
-        assert_eq!(method, format!("n{number}"));
+        let Some(Event::SessionRemoved(session)) = events.recv().await else { panic!("an event is missing") };
+        assert_eq!(session, format!("p:/{number}"));
     }
+    is_answered(&mut peer, &commands).await;
+}
+
+/// A request is answered by an obliging host.
+async fn is_answered(peer: &mut WebSocketStream<TcpStream>, commands: &mpsc::Sender<Command>) {
     let (command, answer) = request();
     commands.send(command).await.unwrap();
     let obliging = async {
@@ -54,6 +60,16 @@ async fn a_slow_reader_loses_nothing_but_cannot_ask() {
         answer = answer => assert_eq!(answer.unwrap().unwrap().get(), "null"),
         () = obliging => panic!("the connection ended"),
     }
+}
+
+#[tokio::test]
+async fn what_nobody_asks_for_keeps_nobody_from_asking() {
+    let (mut peer, commands, mut events) = pair(1, Patience::USUAL).await;
+    for _ in 0..50 {
+        peer.send(Message::text(r#"{"jsonrpc":"2.0","method":"root/sessionAdded","params":{}}"#)).await.unwrap();
+    }
+    is_answered(&mut peer, &commands).await;
+    assert!(events.try_recv().is_err());
 }
 
 #[tokio::test]

@@ -294,7 +294,7 @@ impl Client {
                         return Ok(page);
                     }
                 }
-                Ok(Event::Envelope { .. } | Event::Notification { .. }) => {}
+                Ok(Event::Envelope { .. } | Event::SessionRemoved(_)) => {}
                 Ok(Event::Closed(error)) => return Err(error),
                 Err(_) => {
                     let reason = "it loaded no turns".to_owned();
@@ -348,7 +348,7 @@ impl Client {
                         return envelope.rejection_reason.map_or(Ok(()), |reason| Err(ClientError::Rejected(reason)));
                     }
                 }
-                Some(Event::Notification { .. }) => {}
+                Some(Event::SessionRemoved(_)) => {}
                 Some(Event::Closed(error)) => return Err(error),
                 None => return Err(gone()),
             }

@@ -12,8 +12,8 @@ use super::ClientError;
 pub(crate) enum Event {
     /// An action, as typed and as sent.
     Envelope { envelope: Box<ActionEnvelope>, raw: Box<RawValue> },
-    /// Any other notification.
-    Notification { method: String, params: Box<RawValue> },
+    /// A session is gone, by its URI.
+    SessionRemoved(String),
     /// The connection ended; nothing follows.
     Closed(ClientError),
 }
@@ -30,6 +30,8 @@ pub(super) enum Incoming {
     Request {
         id: Box<RawValue>,
     },
+    /// Nobody here asks for it: a host that has just begun tells of every session that it finds, thousands maybe.
+    Unasked,
     /// Not understood, and skipped.
     Unknown,
 }
@@ -49,6 +51,11 @@ struct Frame<'a> {
     error: Option<JsonRpcError>,
 }
 
+#[derive(Deserialize)]
+struct Removed {
+    session: String,
+}
+
 pub(super) fn read(text: &str) -> Incoming {
     let Ok(frame) = serde_json::from_str::<Frame<'_>>(text) else {
         return Incoming::Unknown;
@@ -56,14 +63,15 @@ pub(super) fn read(text: &str) -> Incoming {
     match (frame.method, frame.id) {
         (Some(_), Some(id)) => Incoming::Request { id: id.to_owned() },
         (Some(method), None) => {
-            let params = frame.params.map_or_else(null, ToOwned::to_owned);
-            if method == "action" {
-                match serde_json::from_str(params.get()) {
-                    Ok(envelope) => Incoming::Event(Event::Envelope { envelope: Box::new(envelope), raw: params }),
-                    Err(_) => Incoming::Unknown,
-                }
-            } else {
-                Incoming::Event(Event::Notification { method: method.into_owned(), params })
+            let params = frame.params.map_or("null", RawValue::get);
+            match &*method {
+                "action" => serde_json::from_str(params).map_or(Incoming::Unknown, |envelope| {
+                    let raw = frame.params.map_or_else(null, ToOwned::to_owned);
+                    Incoming::Event(Event::Envelope { envelope: Box::new(envelope), raw })
+                }),
+                "root/sessionRemoved" => serde_json::from_str(params)
+                    .map_or(Incoming::Unknown, |Removed { session }| Incoming::Event(Event::SessionRemoved(session))),
+                _ => Incoming::Unasked,
             }
         }
         (None, Some(id)) => match (id.get().parse(), frame.error) {

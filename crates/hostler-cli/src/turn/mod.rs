@@ -18,7 +18,6 @@ use ahp_types::actions::{
 use ahp_types::commands::CreateSessionParams;
 use ahp_types::state::{Message, MessageAttachment, MessageKind, MessageOrigin, ModelSelection, PendingMessageKind};
 use futures::future::BoxFuture;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -208,10 +207,8 @@ impl<'a> Turn<'a> {
                             (_, step) => step,
                         }
                     }
-                    Some(Event::Notification { method, params }) => match removed_session(&method, &params) {
-                        Some(uri) if uri == self.session.uri => follower.on(Input::SessionRemoved),
-                        _ => Step::Wait,
-                    },
+                    Some(Event::SessionRemoved(uri)) if uri == self.session.uri => follower.on(Input::SessionRemoved),
+                    Some(Event::SessionRemoved(_)) => Step::Wait,
                     Some(Event::Closed(error)) => follower.on(Input::Closed(error.to_string())),
                     None => follower.on(Input::Closed("The connection to the host ended.".to_owned())),
                 },
@@ -281,17 +278,6 @@ async fn closed(editing: &mut Option<BoxFuture<'_, Result<String, String>>>) -> 
         Some(editing) => editing.await,
         None => std::future::pending().await,
     }
-}
-
-fn removed_session(method: &str, params: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Removed {
-        session: String,
-    }
-    if method != "root/sessionRemoved" {
-        return None;
-    }
-    serde_json::from_str::<Removed>(params.get()).ok().map(|removed| removed.session)
 }
 
 #[cfg(test)]

@@ -72,6 +72,25 @@ async fn a_conversation_is_found_followed_and_deleted_js() {
     a_conversation_is_found_followed_and_deleted("js").await;
 }
 
+/// More of them than a client keeps events for.
+#[tokio::test]
+async fn thousands_of_conversations_are_listed_and_keep_nobody_from_working() {
+    const MANY: usize = 3000;
+    let home = Home::new();
+    let folder = home.path("claude").join("projects/-somewhere");
+    std::fs::create_dir_all(&folder).unwrap();
+    for number in 0..MANY {
+        let id = Uuid::new_v4();
+        let record = json!({"type": "user", "uuid": Uuid::new_v4(), "parentUuid": null, "cwd": home.work(), "sessionId": id,
+            "timestamp": "2026-01-01T00:00:00Z", "message": {"role": "user", "content": format!("question {number}")}});
+        std::fs::write(folder.join(format!("{id}.jsonl")), format!("{record}\n")).unwrap();
+    }
+    assert_eq!(listed(&home, "state", "native").await.len(), MANY);
+    // A host that finds them while somebody talks to it.
+    run(&home, "other", "native", &["run", "hello there"]).await;
+    assert_eq!(listed(&home, "other", "native").await.len(), MANY + 1);
+}
+
 async fn a_tag_is_in_the_agents_record_and_others_see_it(build: &str) {
     let home = Home::new();
     run(&home, "state", build, &["run", "hello there"]).await;

@@ -102,7 +102,7 @@ const BENCHMARKS: [Benchmark; 14] = [
     Benchmark {
         package: Some("hostler"),
         name: "search",
-        about: "words of 2 000 transcripts (--sessions N) found; the index made, its size, memory; beside grep and ripgrep",
+        about: "words of 1 000 transcripts (--sessions N) found; the index made, its size, memory; beside grep and ripgrep",
     },
     Benchmark {
         package: Some("hostler-store"),

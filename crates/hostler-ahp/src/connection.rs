@@ -25,7 +25,7 @@ use url::Url;
 
 use crate::clients::Clients;
 use crate::encode::{self, Frame, Long};
-use crate::logs;
+use crate::logs::{self, Logs};
 use crate::methods::{self, Hello};
 use crate::pass::{Guest, Passes};
 use crate::protocol::notifications;
@@ -113,21 +113,22 @@ where
 {
     let stop = context.stop.clone();
     let signed_out = context.guest.as_ref().map_or_else(CancellationToken::new, |guest| guest.ended.clone());
+    let (replies, outgoing) = mpsc::channel(64);
+    let logs = context.logs.clone().map(|tap| Logs::new(tap, replies.clone()));
     let mut first = First { until: Instant::now() + context.limits.handshake, inbound: &mut inbound, late: false };
     let greeted = tokio::select! {
         () = stop.cancelled() => return Goodbye::GoingAway,
         () = signed_out.cancelled() => return Goodbye::SignedOut,
-        greeted = greet(&context, &subscriber, &mut deliveries, &mut first, &mut outbound) => greeted,
+        greeted = greet(&context, &subscriber, &mut deliveries, logs.as_ref(), &mut first, &mut outbound) => greeted,
     };
     let late = first.late;
     // The presence lasts until the end of this function, however that comes.
-    let Client { version, id: client_id, logs, presence: _presence } = match greeted {
+    let Client { version, id: client_id, presence: _presence } = match greeted {
         Some(client) => client,
         None if late => return Goodbye::NeverInitialized,
         None => return Goodbye::Done,
     };
 
-    let (replies, outgoing) = mpsc::channel(64);
     // One waits while one is written.
     let (large, largest) = mpsc::channel(1);
     let waiting = Waiting::default();
@@ -139,8 +140,7 @@ where
     // What the host has asked the client and is not answered fails with the end of this function.
     let _hang_up = reverse.hang_up_on_drop();
     let _connected = context.clients.connected(&client_id, &reverse);
-    let reader = Reader::new(context, subscriber, client_id, waiting, replies, large, reverse);
-    reader.hear_logs(&logs);
+    let reader = Reader::new(context, subscriber, client_id, waiting, replies, large, reverse).hearing(logs);
     let mut writing = std::pin::pin!(writer.run());
     tokio::select! {
         () = overflow.cancelled() => {
@@ -165,8 +165,6 @@ where
 struct Client {
     version: Version,
     id: String,
-    /// The channels of the log that it hears from the beginning.
-    logs: Vec<String>,
     presence: Presence,
 }
 
@@ -175,6 +173,7 @@ async fn greet<I, O>(
     context: &Context,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
+    logs: Option<&Logs>,
     first: &mut First<'_, I>,
     outbound: &mut O,
 ) -> Option<Client>
@@ -193,7 +192,7 @@ where
         };
         let result = match method.as_str() {
             "initialize" => match methods::initialize(params) {
-                Ok(hello) => return welcome(context, subscriber, deliveries, outbound, &id, hello).await,
+                Ok(hello) => return welcome(context, subscriber, deliveries, logs, outbound, &id, hello).await,
                 Err(error) => {
                     // Without a common version there is nothing more to say.
                     let hopeless = error.data.is_some();
@@ -205,7 +204,7 @@ where
                 }
             },
             "ping" => Ok(Value::Null),
-            "reconnect" => match reconnect(context, subscriber, deliveries, outbound, &id, params).await? {
+            "reconnect" => match reconnect(context, subscriber, deliveries, logs, outbound, &id, params).await? {
                 Ok(client) => return Some(client),
                 // The socket stays open: the client may initialize on it.
                 Err(error) => Err(error),
@@ -238,6 +237,7 @@ async fn welcome<O>(
     context: &Context,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
+    logs: Option<&Logs>,
     outbound: &mut O,
     id: &RequestId,
     hello: Hello,
@@ -247,7 +247,8 @@ where
 {
     let presence = context.engine.client_arrived(&hello.client_id, hello.version.memo()).await;
     context.engine.shows(&hello.client_id, subscriber);
-    let (logs, channels) = apart(hello.subscriptions);
+    let (log, channels) = apart(hello.subscriptions);
+    hear(logs, &log);
     let (snapshots, held) = snapshots(context, subscriber, deliveries, Extent::All, &channels).await?;
     let last = snapshots.iter().map(|snapshot| snapshot.from_seq).max();
     let server_seq = i64::try_from(last.unwrap_or_else(|| context.engine.current_seq())).unwrap_or(i64::MAX);
@@ -272,7 +273,7 @@ where
     };
     let frame = with_snapshots(context, id, &result, &hello.version, snapshots).await;
     answer_and_release(context, outbound, &hello.version, frame, held).await?;
-    Some(Client { version: hello.version, id: hello.client_id, logs, presence })
+    Some(Client { version: hello.version, id: hello.client_id, presence })
 }
 
 /// Takes a client up again where it left. The inner error leaves the connection as it was.
@@ -280,6 +281,7 @@ async fn reconnect<O>(
     context: &Context,
     subscriber: &Subscriber,
     deliveries: &mut Deliveries,
+    logs: Option<&Logs>,
     outbound: &mut O,
     id: &RequestId,
     params: Value,
@@ -294,7 +296,7 @@ where
     let engine = &context.engine;
     let known = engine.client_memo(&back.client_id).and_then(|memo| Version::of_memo(&memo));
     let Some(version) = known else { return Some(Err(EngineError::ClientUnknown.into())) };
-    let (logs, channels) = apart(back.subscriptions);
+    let (log, channels) = apart(back.subscriptions);
     let answer = engine.reconnect(&back.client_id, back.last_seen, &channels, subscriber, 0).await;
     let (channels, missing, replay) = match answer {
         Ok(Reconnected::Replay { channels, missing }) => (channels, missing, true),
@@ -303,7 +305,8 @@ where
     };
     let presence = engine.client_arrived(&back.client_id, version.memo()).await;
     engine.shows(&back.client_id, subscriber);
-    let client = Client { version, id: back.client_id, logs, presence };
+    hear(logs, &log);
+    let client = Client { version, id: back.client_id, presence };
     if replay && let Delivery::Replay { missed: Some(missed), .. } = deliveries.recv().await? {
         let frame = context.encoding.frame(&encode::replay(id, &client.version, &missed, &missing));
         answer_and_release(context, outbound, &client.version, frame, Vec::new()).await?;
@@ -319,6 +322,13 @@ where
 /// The channels of the log, and all others: the log has no state, and the engine knows nothing of it.
 fn apart(channels: Vec<String>) -> (Vec<String>, Vec<String>) {
     channels.into_iter().partition(|channel| logs::is_channel(channel))
+}
+
+/// The client hears these channels of the log from before it is answered: what happens because of the answer is in it.
+fn hear(logs: Option<&Logs>, channels: &[String]) {
+    if let Some(logs) = logs {
+        channels.iter().for_each(|channel| logs.hear(channel));
+    }
 }
 
 /// Subscribes to channels and gathers their snapshots; what else arrived meanwhile is to be sent after them.

@@ -72,7 +72,6 @@ impl Reader {
         let (early, plans, questions) = (room(MAX_EARLY), room(MAX_PLANS), room(MAX_QUESTIONS));
         let pages = room(MAX_PAGES);
         let turns = Turns::default();
-        let logs = context.logs.clone().map(|tap| Logs::new(tap, replies.clone()));
         Self {
             context,
             subscriber,
@@ -87,15 +86,14 @@ impl Reader {
             questions,
             pages,
             turns,
-            logs,
+            logs: None,
         }
     }
 
-    /// The client hears these channels of the log from the beginning.
-    pub(crate) fn hear_logs(&self, channels: &[String]) {
-        if let Some(logs) = &self.logs {
-            channels.iter().for_each(|channel| logs.hear(channel));
-        }
+    /// Its client hears the log, or may hear it later.
+    pub(crate) fn hearing(mut self, logs: Option<Logs>) -> Self {
+        self.logs = logs;
+        self
     }
 
     pub(crate) async fn run(self, mut inbound: impl Stream<Item = String> + Send + Unpin) {

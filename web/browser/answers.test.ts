@@ -67,7 +67,7 @@ test(
     const fold = said.getByRole('button', { name: /^Thought.*8 words/ });
     expect(await fold.getAttribute('aria-expanded')).toBe('false');
     const thoughts = said.getByRole('paragraph').filter({ hasText: /^The user wants both/ });
-    expect(await thoughts.count()).toBe(0);
+    await expect.poll(() => thoughts.count()).toBe(0);
     await fold.click();
     await thoughts.waitFor();
   }),
@@ -94,7 +94,7 @@ test(
     await page.getByRole('textbox', { name: 'Message' }).fill('never mind');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: never mind').waitFor();
-    expect(await page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
+    await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
   }),
 );
 
@@ -112,10 +112,10 @@ test(
     await page.getByRole('menuitem', { name: 'Details' }).click();
     const details = page.getByRole('dialog', { name: 'Session details' });
     const fact = (name: string) => details.locator(`dt:text-is("${name}") + dd`);
-    expect(await fact('Cost').textContent()).toMatch(/^\$0\.\d+$/);
-    expect(await fact('Read').textContent()).toMatch(/^[\d,]+ tokens$/);
-    expect(await fact('Context').textContent()).toMatch(/of 200,000 tokens$/);
-    expect(await fact('Folder').textContent()).toBe(stage.hostler.path('work'));
+    await expect.poll(() => fact('Cost').textContent()).toMatch(/^\$0\.\d+$/);
+    await expect.poll(() => fact('Read').textContent()).toMatch(/^[\d,]+ tokens$/);
+    await expect.poll(() => fact('Context').textContent()).toMatch(/of 200,000 tokens$/);
+    await expect.poll(() => fact('Folder').textContent()).toBe(stage.hostler.path('work'));
     expect(await axe(page)).toEqual([]);
     await page.keyboard.press('Escape');
     await details.waitFor({ state: 'hidden' });

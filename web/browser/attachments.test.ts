@@ -46,12 +46,12 @@ test(
     await chips(page).filter({ hasText: 'shot.png' }).filter({ hasText: '12 × 8' }).waitFor();
     expect(await axe(page)).toEqual([]);
     await chips(page).filter({ hasText: 'notes.txt' }).getByRole('button', { name: 'Remove notes.txt' }).click();
-    expect(await chips(page).count()).toBe(1);
+    await expect.poll(() => chips(page).count()).toBe(1);
 
     await field(page).fill(`!see ${SHOT.toString('base64')} I see it.`);
     await sendButton(page).click();
     await page.getByText('I see it.', { exact: true }).waitFor();
-    expect(await chips(page).count()).toBe(0);
+    await expect.poll(() => chips(page).count()).toBe(0);
     const picture = page.getByRole('button', { name: 'Picture shot.png' });
     const width = () => picture.locator('img').evaluate((image: HTMLImageElement) => image.naturalWidth);
     await expect.poll(width).toBe(12);
@@ -113,9 +113,9 @@ test(
     await page.getByText(/^data\.bin cannot be sent: .{10}/).waitFor();
     await chips(page).filter({ hasText: 'data.bin' }).getByText('Cannot be sent').waitFor();
     await field(page).fill('look at this wall');
-    expect(await sendButton(page).isDisabled()).toBe(true);
+    await expect.poll(() => sendButton(page).isDisabled()).toBe(true);
     await field(page).press('Enter');
-    expect(await field(page).inputValue()).toBe('look at this wall');
+    await expect.poll(() => field(page).inputValue()).toBe('look at this wall');
     expect(await axe(page)).toEqual([]);
 
     await page.getByRole('button', { name: 'Remove data.bin' }).click();
@@ -167,8 +167,8 @@ test(
     await field(page).press('Enter');
     const refusal = page.getByRole('alert').filter({ hasText: /^Not sent: .*lighthouse\.png/ });
     await refusal.waitFor();
-    expect(await field(page).inputValue()).toBe(typed);
-    expect(await chips(page).count()).toBe(1);
+    await expect.poll(() => field(page).inputValue()).toBe(typed);
+    await expect.poll(() => chips(page).count()).toBe(1);
     // Without its words it is not meant any more.
     await field(page).fill('');
     await expect.poll(() => chips(page).count()).toBe(0);

@@ -41,7 +41,7 @@ test(
     await chat.send(script(bash(`echo hello${' '.repeat(300)}; mkdir important\u202etxt.exe`), say('Done.')));
     const code = card(page).getByRole('group', { name: 'Code in sh' });
     await code.getByText('⟨300 blanks⟩').waitFor();
-    expect(await code.textContent()).toBe('echo hello ⟨300 blanks⟩ ; mkdir important⟨U+202E⟩txt.exe');
+    await expect.poll(() => code.textContent()).toBe('echo hello ⟨300 blanks⟩ ; mkdir important⟨U+202E⟩txt.exe');
     expect(await code.evaluate((box) => box.scrollWidth <= box.clientWidth)).toBe(true);
     expect(await card(page).textContent()).not.toContain('\u202e');
   }),
@@ -131,7 +131,7 @@ test(
     const page = await stage.open(address(uri), context);
     await page.getByRole('group', { name: 'Code in rust' }).getByText('fn main() {}').waitFor();
     const connection = page.getByRole('region', { name: 'Connection' });
-    expect(await connection.getByRole('button').count()).toBe(0);
+    await expect.poll(() => connection.getByRole('button').count()).toBe(0);
     await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
 
     await sockets[0]?.close({ code: 4000 });

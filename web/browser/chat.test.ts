@@ -16,7 +16,7 @@ test(
     await page.getByRole('textbox', { name: 'Message' }).fill('hi there');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText(`${ANSWER} hi there`).waitFor();
-    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('');
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('');
   }),
 );
 

@@ -21,8 +21,8 @@ test('the demo ends with a link to the page with its finished turns', async ({ o
   const page = await context.newPage();
   await page.goto(link);
   await page.getByText('Hello from the scripted model. You said: and once more', { exact: true }).waitFor();
-  expect(await page.getByRole('article').count()).toBe(2);
-  expect(await page.getByRole('button', { name: 'Stop', exact: true }).count()).toBe(0);
+  await expect.poll(() => page.getByRole('article').count()).toBe(2);
+  await expect.poll(() => page.getByRole('button', { name: 'Stop', exact: true }).count()).toBe(0);
   expect(new URL(page.url()).hash).toBe('');
   guard.check();
 });

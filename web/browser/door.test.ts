@@ -60,7 +60,7 @@ test(
     await sessions(first).waitFor();
     const second = await stage.open(`/#link=${code}`, await stage.context());
     await second.getByRole('alert').filter({ hasText: 'used up' }).waitFor();
-    expect(await sessions(second).count()).toBe(0);
+    await expect.poll(() => sessions(second).count()).toBe(0);
   }),
 );
 
@@ -124,7 +124,7 @@ test(
     await tab.getByRole('button', { name: 'Sign out everywhere' }).click();
     for (const one of [page, tab, phone]) await one.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
     // Nothing of it can be reached any more, neither with the eye nor with keys.
-    expect(await page.getByRole('dialog').count()).toBe(0);
+    await expect.poll(() => page.getByRole('dialog').count()).toBe(0);
     expect(await axe(page)).toEqual([]);
     const link = page.getByRole('textbox', { name: 'Link' });
     await expect.poll(() => link.evaluate((field) => field === document.activeElement)).toBe(true);
@@ -142,11 +142,11 @@ test(
     await link.waitFor({ state: 'hidden' });
     expect(await covered.evaluate(isOnTop)).toBe(true);
     expect(new URL(page.url()).pathname).toBe(address(uri));
-    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a sentence');
     // A cookie belongs to all tabs of a browser, and to no other browser.
     await tab.reload();
     await tab.getByRole('heading', { name: 'Search' }).waitFor();
-    expect(await phone.getByRole('heading', { name: 'Sign in to Hostler' }).isVisible()).toBe(true);
+    await expect.poll(() => phone.getByRole('heading', { name: 'Sign in to Hostler' }).isVisible()).toBe(true);
   }),
 );
 
@@ -166,13 +166,13 @@ test(
       const heading = one.getByRole('heading', { name: 'Sign in to Hostler' });
       await heading.click();
       for (const key of ['y', '1', 'n', 'Control+k', '?']) await one.keyboard.press(key);
-      expect(await one.getByRole('dialog').count()).toBe(0);
+      await expect.poll(() => one.getByRole('dialog').count()).toBe(0);
       expect(new URL(one.url()).pathname).toBe(address(uri));
       expect(await one.title()).toBe('Hostler');
     }
     // One has left; the other one was shut out, and comes back to where it was.
-    expect(await card(tab).count()).toBe(0);
-    expect(await card(page).count()).toBe(1);
+    await expect.poll(() => card(tab).count()).toBe(0);
+    await expect.poll(() => card(page).count()).toBe(1);
 
     await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
     await page.keyboard.press('Enter');

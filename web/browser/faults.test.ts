@@ -27,12 +27,12 @@ test(
     await page.getByText('The host ended in the middle of this turn').waitFor();
     await card.waitFor({ state: 'hidden' });
     await page.getByText('I begin.', { exact: true }).waitFor();
-    expect(await page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent words');
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('unsent words');
     expect(await axe(page)).toEqual([]);
     await page.getByRole('button', { name: 'Resume this turn' }).click();
     // The agent is told to go on, and says something to it.
     await page.getByText(/You said: Continue/).waitFor();
-    expect(await page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
+    await expect.poll(() => page.getByRole('button', { name: 'Resume this turn' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: unsent words').waitFor();
   }),
@@ -51,7 +51,7 @@ test(
     for (const words of ['first words', 'second words']) {
       await field.fill(words);
       await field.press('Enter');
-      expect(await field.inputValue()).toBe('');
+      await expect.poll(() => field.inputValue()).toBe('');
     }
     await field.fill('not yet sent');
     await page.getByText('what you sent will be delivered when it is back').waitFor();
@@ -59,7 +59,7 @@ test(
     await page.getByText('You said: second words').waitFor();
     const answers = await page.getByText(/You said: (before|first words|second words)$/).allTextContents();
     expect(answers.map((text) => text.replace(/.*You said: /, ''))).toEqual(['before', 'first words', 'second words']);
-    expect(await field.inputValue()).toBe('not yet sent');
+    await expect.poll(() => field.inputValue()).toBe('not yet sent');
   }),
 );
 

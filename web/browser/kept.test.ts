@@ -18,7 +18,7 @@ test(
     await page.getByRole('textbox', { name: 'Message' }).fill('a long thought');
     await session.dispose();
     await page.getByRole('heading', { name: 'This session is gone' }).waitFor();
-    expect(await page.getByText('You said: before').count()).toBe(0);
+    await expect.poll(() => page.getByText('You said: before').count()).toBe(0);
     await page.getByRole('button', { name: 'Copy what you wrote' }).click();
     await page.getByText('Copied.').waitFor();
     expect(await page.evaluate(() => navigator.clipboard.readText())).toBe('a long thought');
@@ -34,12 +34,12 @@ test(
     await page.getByRole('button', { name: 'Start', exact: true }).click();
     await page.getByText('You said: said once').waitFor();
     await page.getByRole('button', { name: 'New session' }).first().click();
-    expect(await first.inputValue()).toBe('');
+    await expect.poll(() => first.inputValue()).toBe('');
 
     // What was not said stays, also for another day.
     await first.fill('not said yet');
     await page.reload();
-    expect(await first.inputValue()).toBe('not said yet');
+    await expect.poll(() => first.inputValue()).toBe('not said yet');
   }),
 );
 

@@ -147,7 +147,7 @@ test(
       expect(said).toContain(words);
     // A key of the page means nothing while a dialog is open.
     await page.keyboard.press('n');
-    expect(await sheet.isVisible()).toBe(true);
+    await expect.poll(() => sheet.isVisible()).toBe(true);
     await page.keyboard.press('Escape');
     await sheet.waitFor({ state: 'hidden' });
 
@@ -165,8 +165,8 @@ test(
     await page.getByRole('textbox', { name: 'First message' }).waitFor();
     // What is typed in a field is no shortcut.
     await page.getByRole('textbox', { name: 'First message' }).press('?');
-    expect(await page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('?');
-    expect(await sheet.count()).toBe(0);
+    await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('?');
+    await expect.poll(() => sheet.count()).toBe(0);
     await page.keyboard.press('Backspace');
     await page.evaluate(() => (document.activeElement as HTMLElement).blur());
     await page.keyboard.press('g');

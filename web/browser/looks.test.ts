@@ -96,11 +96,11 @@ test(
     const page = await stage.open('/', 'phone');
     await sessions(page).getByText('The lamp goes out too early').tap();
     await page.getByText('Nothing else calls it.').waitFor();
-    expect(await sessions(page).isVisible()).toBe(false);
+    await expect.poll(() => sessions(page).isVisible()).toBe(false);
     expect(new URL(page.url()).pathname).toBe(address(finished));
     await page.getByRole('button', { name: 'Back' }).tap();
     await sessions(page).getByText('Count the apples').waitFor();
-    expect(await page.getByText('Nothing else calls it.').isVisible()).toBe(false);
+    await expect.poll(() => page.getByText('Nothing else calls it.').isVisible()).toBe(false);
 
     // The phone's own way back does the same.
     await sessions(page).getByText('Count the apples').tap();

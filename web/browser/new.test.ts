@@ -36,12 +36,12 @@ test(
     await expect.poll(() => path.evaluate((field) => field === document.activeElement)).toBe(true);
     await keys.type('orc');
     await picker.getByRole('option', { name: 'lighthouse' }).waitFor({ state: 'hidden' });
-    expect(await picker.getByRole('option').allTextContents()).toEqual(
-      [' orchard ', ' orchid '].map((text) => expect.stringContaining(text.trim())),
-    );
+    await expect
+      .poll(() => picker.getByRole('option').allTextContents())
+      .toEqual([' orchard ', ' orchid '].map((text) => expect.stringContaining(text.trim())));
     await keys.press('Tab');
     await picker.getByRole('option', { name: 'trees' }).waitFor();
-    expect(await path.inputValue()).toBe('~/orchard/');
+    await expect.poll(() => path.inputValue()).toBe('~/orchard/');
     await keys.press('ArrowDown');
     await keys.press('ArrowDown');
     await picker.getByRole('option', { name: 'trees', selected: true }).waitFor();
@@ -54,7 +54,7 @@ test(
 
     // The keys are still there, and what was typed is, too.
     await expect.poll(() => page.evaluate(() => document.activeElement?.closest('form') !== null)).toBe(true);
-    expect(await message.inputValue()).toContain('Planted.');
+    await expect.poll(() => message.inputValue()).toContain('Planted.');
     const reach = async (name: string) => {
       const there = page.getByRole('combobox', { name }).or(page.getByRole('button', { name, exact: true }));
       for (let at = 0; at < 12; at++) {
@@ -67,7 +67,7 @@ test(
     await keys.type('Claude O');
     await reach('Permission mode');
     await keys.type('Accept');
-    expect(await page.getByRole('combobox', { name: 'Model' }).inputValue()).toBe('claude-opus-4-5');
+    await expect.poll(() => page.getByRole('combobox', { name: 'Model' }).inputValue()).toBe('claude-opus-4-5');
     await reach('Start');
     await keys.press('Enter');
 
@@ -114,7 +114,7 @@ test(
     await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('half a thought');
     await page.getByRole('button', { name: 'New session in lighthouse' }).click();
     await page.getByRole('button', { name: 'Folder: ~/lighthouse' }).waitFor();
-    expect(await page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('half a thought');
+    await expect.poll(() => page.getByRole('textbox', { name: 'First message' }).inputValue()).toBe('half a thought');
     // A message that waits for files begins as a draft.
     await page.getByRole('button', { name: 'Add files' }).click();
     await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).inputValue()).toBe('half a thought');

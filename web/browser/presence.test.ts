@@ -14,7 +14,7 @@ test(
     const page = await stage.open(address(uri));
     await page.getByText('You said: before').waitFor();
     const banner = page.getByRole('region', { name: 'Connection' }).getByText(/Trying/);
-    expect(await banner.count()).toBe(0);
+    await expect.poll(() => banner.count()).toBe(0);
 
     await stage.hostler.stop('SIGKILL');
     await page.getByRole('status').filter({ hasText: 'The host is away' }).waitFor();
@@ -27,18 +27,18 @@ test(
     };
     await expect.poll(isCountingDown).toBe(true);
     // What is there can be read in the meantime, and more can be said.
-    expect(await page.getByText('You said: before').isVisible()).toBe(true);
+    await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
     await page.getByRole('textbox', { name: 'Message' }).fill('said to nobody');
     await page.keyboard.press('Enter');
 
     await stage.start();
     await banner.waitFor({ state: 'hidden' });
     await page.getByText('You said: said to nobody').waitFor();
-    expect(await page.getByText('You said: before').isVisible()).toBe(true);
+    await expect.poll(() => page.getByText('You said: before').isVisible()).toBe(true);
     await page.getByRole('textbox', { name: 'Message' }).fill('after');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: after').waitFor();
-    expect(await page.getByText('You said: said to nobody').count()).toBe(1);
+    await expect.poll(() => page.getByText('You said: said to nobody').count()).toBe(1);
   }),
 );
 
@@ -56,7 +56,7 @@ test(
     await page.getByRole('textbox', { name: 'Message' }).fill('and now?');
     await page.getByRole('button', { name: 'Send', exact: true }).click();
     await page.getByText('You said: and now?').waitFor();
-    expect(await page.getByText(/1 2 3 4 5/).isVisible()).toBe(true);
+    await expect.poll(() => page.getByText(/1 2 3 4 5/).isVisible()).toBe(true);
   }),
 );
 

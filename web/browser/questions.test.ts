@@ -73,8 +73,8 @@ test(
 
     // Whoever goes back finds what was said.
     await card.getByRole('button', { name: /Sizes/ }).click();
-    expect(await card.getByRole('checkbox', { name: /Large/ }).isChecked()).toBe(true);
-    expect(await card.getByRole('checkbox', { name: /Middle/ }).isChecked()).toBe(false);
+    await expect.poll(() => card.getByRole('checkbox', { name: /Large/ }).isChecked()).toBe(true);
+    await expect.poll(() => card.getByRole('checkbox', { name: /Middle/ }).isChecked()).toBe(false);
     await card.getByRole('button', { name: /Name/ }).click();
     await card.getByRole('button', { name: 'Send answers' }).click();
 
@@ -105,7 +105,7 @@ test(
     await card.waitFor();
     await page.getByRole('region', { name: 'Conversation' }).focus();
     await page.keyboard.press('2');
-    expect(await card.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
+    await expect.poll(() => card.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
     await page.keyboard.press('Enter');
     await answerTo(page, COLOUR).filter({ hasText: 'Blue' }).waitFor();
 

@@ -80,7 +80,7 @@ test(
     await shows(page, 'fourth', 'third', 'second, mended');
     // What was removed comes back with the arrow key.
     await field(page).press('ArrowUp');
-    expect(await field(page).inputValue()).toBe('first');
+    await expect.poll(() => field(page).inputValue()).toBe('first');
     await field(page).fill('');
 
     // Somebody else sees the same queue.
@@ -107,13 +107,13 @@ test(
     // They can be taken back until the agent has heard them.
     await steering.getByRole('button', { name: 'Take back' }).click();
     await steering.waitFor({ state: 'hidden' });
-    expect(await field(page).inputValue()).toBe('turn left');
+    await expect.poll(() => field(page).inputValue()).toBe('turn left');
 
     await page.getByRole('button', { name: 'Other ways to send' }).click();
     await page.getByRole('menuitem', { name: /^Queue/ }).click();
     await queue(page).getByRole('button', { name: 'Send into this turn: turn left' }).click();
     await steering.getByText('turn left').waitFor();
-    expect(await queue(page).count()).toBe(0);
+    await expect.poll(() => queue(page).count()).toBe(0);
     await until(chat.view, ({ state }) => state?.steeringMessage?.message.text === 'turn left');
     open();
     await page.getByText('The gate is open.', { exact: true }).waitFor();

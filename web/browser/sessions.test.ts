@@ -56,16 +56,16 @@ test(
         .map((text) => text.split(/\W/)[0])
         .sort(),
     ).toEqual(['lighthouse', 'orchard']);
-    expect(await line(page, "Read the keeper's book").textContent()).toContain('Working');
-    expect(await line(page, 'Count the apples').textContent()).toContain('Failed');
+    await expect.poll(() => line(page, "Read the keeper's book").textContent()).toContain('Working');
+    await expect.poll(() => line(page, 'Count the apples').textContent()).toContain('Failed');
     // A group that waits says so in its head; its lines name their folders.
-    expect(await line(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
+    await expect.poll(() => line(page, 'Put the old lamp away').textContent()).toContain('lighthouse');
 
     await group(page, 'orchard').click();
     await line(page, 'Count the apples').waitFor({ state: 'hidden' });
     await page.reload();
     await line(page, 'The lamp goes out too early').waitFor();
-    expect(await line(page, 'Count the apples').count()).toBe(0);
+    await expect.poll(() => line(page, 'Count the apples').count()).toBe(0);
     await group(page, 'orchard').click();
     await line(page, 'Count the apples').waitFor();
   }),
@@ -94,7 +94,7 @@ test(
     await page.keyboard.press('Enter');
     await page.getByText('Seen as it came.', { exact: true }).waitFor();
     await listed(client, uri, ({ status }) => has(status, Status.isRead) && activityOf(status) === 'idle');
-    expect(await mark.count()).toBe(0);
+    await expect.poll(() => mark.count()).toBe(0);
 
     // Somebody may want to find it again.
     await choose(page, 'Ends while nobody looks', 'Mark as unread');
@@ -111,8 +111,8 @@ test(
     await page.keyboard.press('/');
     await page.keyboard.type('ORCH');
     await line(page, 'The lamp goes out too early').waitFor({ state: 'hidden' });
-    expect(await line(page, 'Count the apples').count()).toBe(1);
-    expect(await line(page, "Read the keeper's book").count()).toBe(1);
+    await expect.poll(() => line(page, 'Count the apples').count()).toBe(1);
+    await expect.poll(() => line(page, "Read the keeper's book").count()).toBe(1);
 
     await page.keyboard.type('ard apples');
     await line(page, "Read the keeper's book").waitFor({ state: 'hidden' });
@@ -139,8 +139,8 @@ test(
     const found = page.getByRole('article').filter({ hasText: 'Birds' });
     const place = found.getByRole('link').filter({ hasText: 'heron' });
     await place.waitFor();
-    expect(await place.locator('mark').allInnerTexts()).toEqual(['heron', 'breakwater']);
-    expect(await place.textContent()).toContain('A heron stood on the breakwater');
+    await expect.poll(() => place.locator('mark').allInnerTexts()).toEqual(['heron', 'breakwater']);
+    await expect.poll(() => place.textContent()).toContain('A heron stood on the breakwater');
 
     await place.click();
     expect(new URL(page.url()).pathname.startsWith(address(uri))).toBe(true);
@@ -151,7 +151,9 @@ test(
     expect((await turn.boundingBox())?.y).toBeLessThan(800);
     await page.goBack();
     await place.waitFor();
-    expect(await page.getByRole('searchbox', { name: 'Search all messages' }).inputValue()).toBe('heron breakwater');
+    await expect
+      .poll(() => page.getByRole('searchbox', { name: 'Search all messages' }).inputValue())
+      .toBe('heron breakwater');
   }),
 );
 
@@ -205,7 +207,7 @@ test(
     const question = page.getByRole('dialog', { name: 'Delete this session?' });
     await question.getByRole('button', { name: 'Keep it' }).click();
     await question.waitFor({ state: 'hidden' });
-    expect(await line(page, 'Something borrowed').count()).toBe(1);
+    await expect.poll(() => line(page, 'Something borrowed').count()).toBe(1);
 
     const other = await stage.open(address(uri), page.context());
     await other.getByText('You said: something old').waitFor();

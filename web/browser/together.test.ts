@@ -85,7 +85,7 @@ test(
     await card(pages[2]).click();
     for (const page of pages) {
       await page.getByText('It is written.', { exact: true }).waitFor();
-      expect(await card(page).count()).toBe(0);
+      await expect.poll(() => card(page).count()).toBe(0);
     }
   }),
 );

@@ -43,7 +43,7 @@ test(
 
     const said = page.getByRole('region', { name: 'Conversation' });
     await said.getByRole('button', { name: /echo from the command.*running/ }).waitFor();
-    expect(await card(page, 'Bash').count()).toBe(0);
+    await expect.poll(() => card(page, 'Bash').count()).toBe(0);
     writeFileSync(file('go'), '');
     await page.getByText('It has run.', { exact: true }).waitFor();
     const line = said.getByRole('button', { name: /^Ran echo from the command/ });
@@ -94,7 +94,7 @@ test(
     await words.fill('Use a broom');
     await words.press('Escape');
     await card(page, 'Bash').getByRole('button', { name: 'Deny with words…' }).click();
-    expect(await words.inputValue()).toBe('Use a broom');
+    await expect.poll(() => words.inputValue()).toBe('Use a broom');
     await page.getByRole('button', { name: 'Deny and tell' }).click();
     await page.getByText('Second.', { exact: true }).waitFor();
     const second = page.getByRole('button', { name: /touch \S*two.*denied/ });
@@ -115,7 +115,7 @@ test(
     await chat.send(script(tool('Bash', { command, description: 'Makes a file' }), say('Made.')));
     await card(page, 'Bash').getByRole('button', { name: 'Edit input' }).click();
     const field = page.getByRole('textbox', { name: 'Command' });
-    expect(await field.inputValue()).toBe(command);
+    await expect.poll(() => field.inputValue()).toBe(command);
     await field.fill(' ');
     await page.getByRole('button', { name: 'Allow with this input' }).click();
     await page.getByText('There is no command.').waitFor();

@@ -168,7 +168,7 @@ test(
     await page.getByRole('button', { name: 'Menu', exact: true }).click();
     await page.getByRole('menuitem', { name: 'Settings' }).click();
     await page.getByText('This browser lets no page notify you').waitFor();
-    expect(await page.getByRole('switch', { name: 'Notifications' }).isDisabled()).toBe(true);
+    await expect.poll(() => page.getByRole('switch', { name: 'Notifications' }).isDisabled()).toBe(true);
   }),
 );
 

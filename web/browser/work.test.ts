@@ -31,10 +31,10 @@ test(
     expect(await axe(page)).toEqual([]);
     await strip.getByRole('button', { name: 'Show' }).click();
     await page.getByRole('group', { name: 'A sub-agent wants to use Bash' }).waitFor();
-    expect(await page.getByRole('button', { name: 'Jump to latest' }).count()).toBe(0);
+    await expect.poll(() => page.getByRole('button', { name: 'Jump to latest' }).count()).toBe(0);
     expect(page.url()).toContain('subagent');
     await page.getByText('it can be read, and what it asks can be answered').waitFor();
-    expect(await page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
+    await expect.poll(() => page.getByRole('textbox', { name: 'Message' }).count()).toBe(0);
     await page.getByRole('button', { name: 'Allow once' }).click();
     await page.getByText('I found a wren.', { exact: true }).waitFor();
     expect(await axe(page)).toEqual([]);

@@ -98,7 +98,8 @@ async fn what_was_said_in_the_agents_own_interface_is_listed_opened_and_continue
             }
         };
         let SnapshotState::Session(state) = bench.peer.snapshot(&session).await else { panic!("a session") };
-        assert_eq!(state.title, WORDS, "{build}");
+        // Some builds note what was said last, when they leave.
+        assert!([WORDS, &format!("! echo {PRINTED}")].contains(&&*state.title), "{build}: {}", state.title);
         let chat = state.default_chat.unwrap();
         let turns = serde_json::to_value(bench.peer.chat(&chat).await).unwrap()["turns"].clone();
         let typed: Vec<_> =

@@ -216,7 +216,7 @@ test(
     await page.getByRole('button', { name: 'Sign in' }).waitFor();
     await page.reload();
     await page.getByRole('button', { name: 'Sign in' }).waitFor();
-    expect(await page.context().cookies()).toEqual([]);
+    await expect.poll(() => page.context().cookies()).toEqual([]);
     await other.reload();
     await sessions(other).waitFor();
   }),

@@ -48,7 +48,9 @@ export async function signOut(everywhere: boolean): Promise<void> {
 
 async function post(path: string, body: unknown): Promise<void> {
   const headers = { 'content-type': 'application/json' };
-  const answer = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body), cache: 'no-store' });
+  // The host closes the page's connection before it answers: whoever leaves then is still to get, or lose, the cookie.
+  const how = { method: 'POST', headers, cache: 'no-store', keepalive: true } as const;
+  const answer = await fetch(path, { ...how, body: JSON.stringify(body) });
   if (!answer.ok) throw new Error(await sentence(answer));
 }
 

@@ -401,8 +401,8 @@ impl Mapper {
     }
 }
 
-/// What a slash command printed, if that is what the text is.
-fn local_command_output(text: &str) -> Option<&str> {
+/// What a command of the agent's own printed, if that is what the text is.
+pub(crate) fn local_command_output(text: &str) -> Option<&str> {
     let inner = |tag: &str| {
         let rest = text.trim().strip_prefix('<')?.strip_prefix(tag)?.strip_prefix('>')?;
         rest.strip_suffix('>')?.strip_suffix(tag)?.strip_suffix("</")

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::mapping::Mapper;
+use crate::mapping::{Mapper, local_command_output};
 use crate::wire::{AssistantMessage, Block, SYNTHETIC, StreamEvent, StreamLine, Text, UserMessage, WireMessage};
 
 use super::words::{self, between};
@@ -233,7 +233,7 @@ impl Replay<'_> {
                 (self.end, self.is_command) = (End::Answered, true);
                 let text = content.and_then(|content| serde_json::from_str::<Text<'_>>(content.get()).ok());
                 match (facts.printed, text.and_then(|text| words::shell_output(&text))) {
-                    (Some(printed), _) => self.print(words::printed(&printed).unwrap_or_default()),
+                    (Some(printed), _) => self.print(local_command_output(&printed).unwrap_or_default()),
                     (None, Some(output)) => self.print(&output),
                     (None, None) => {
                         // A live agent has begun the turn by now.

@@ -16,12 +16,6 @@ pub(super) fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
     Some(rest.split_once(&format!("</{tag}>"))?.0)
 }
 
-/// What a command of the agent's own printed.
-pub(super) fn printed(text: &str) -> Option<&str> {
-    let printed = ["local-command-stdout", "local-command-stderr"].iter().find_map(|tag| between(text, tag))?.trim();
-    (!printed.is_empty()).then_some(printed)
-}
-
 /// What a command of the shell printed, as code, if the text is that.
 pub(super) fn shell_output(text: &str) -> Option<String> {
     const TAGS: [&str; 2] = ["bash-stdout", "bash-stderr"];

@@ -88,7 +88,12 @@ pub(crate) async fn open(
         return Err(failure::wrong_version(&config.executable, version, config.min_version, remains));
     }
     let commands = told_commands(answer.as_deref());
-    let facts = ConnectionFacts { pid, version: version.map(|version| version.to_string()), commands };
+    let facts = ConnectionFacts {
+        pid,
+        version: version.map(|version| version.to_string()),
+        commands,
+        applied_configuration: false,
+    };
     Ok(Opened { connection: Box::new(connection), events, facts })
 }
 

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use crate::{Answer, DriverEvent, Gatekeeper, Prompt, RequestId, StderrTail};
+use crate::{Answer, DriverEvent, FolderConfiguration, Gatekeeper, Prompt, RequestId, StderrTail};
 
 /// What continues a conversation later: opaque to everybody but the driver that gave it.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -65,6 +65,8 @@ pub struct OpenSpec {
     pub thinking_budget: Option<u32>,
     /// Directories beside the working directory that the agent may use.
     pub more_directories: Vec<PathBuf>,
+    /// Whether the configuration of the working directory applies.
+    pub folder_configuration: FolderConfiguration,
     /// The gateway.
     pub endpoint: Endpoint,
     /// Decides on every tool call.
@@ -91,6 +93,8 @@ pub struct ConnectionFacts {
     pub version: Option<String>,
     /// The commands that the agent itself knows, where the handshake tells them.
     pub commands: Vec<AgentCommand>,
+    /// Whether the configuration of the working directory applies.
+    pub applied_configuration: bool,
 }
 
 /// A command that begins with a slash.

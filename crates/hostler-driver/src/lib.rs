@@ -18,6 +18,7 @@ mod shown;
 mod sub_agent;
 mod text;
 mod tool;
+mod workspace;
 
 pub use archive::{
     Archive, ArchiveError, Chronicle, Found, FoundConversation, Lead, Said, Stray, Tag, ToldTurn, TurnMark,
@@ -40,3 +41,4 @@ pub use provider::{Driver, DropError, Images, ProviderInfo};
 pub use sub_agent::{SubAgentEvent, SubAgentId, SubAgentOutcome, SubAgentStart};
 pub use text::{Prompt, StderrTail};
 pub use tool::{FileEdit, ToolDisplay, ToolKind};
+pub use workspace::{ConfigurationItem, ConfigurationKind, FolderConfiguration, FolderRule, WorkspaceConfiguration};

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 
-use crate::{Archive, InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken, ToolDisplay};
+use crate::{
+    Archive, InstallError, OpenError, OpenSpec, Opened, ProgressSink, Prompt, ResumeToken, ToolDisplay,
+    WorkspaceConfiguration,
+};
 
 /// How a provider presents itself to people and to the protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +33,11 @@ pub trait Driver: Send + Sync + 'static {
     /// agent that was opened under another one is not what would be opened now.
     fn settings_fingerprint(&self, _working_directory: &Path) -> String {
         String::new()
+    }
+
+    /// What the configuration of a folder would bring to agents that work in it. Reads files; runs nothing.
+    fn workspace_configuration(&self, _working_directory: &Path) -> WorkspaceConfiguration {
+        WorkspaceConfiguration::default()
     }
 
     /// How a call of a tool with this input is shown, as the driver's own events show it. Without a name: as before.

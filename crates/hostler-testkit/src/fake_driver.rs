@@ -208,7 +208,12 @@ impl FakeStart {
             stopped: stop_sender,
             state: Arc::clone(&state),
         };
-        let facts = ConnectionFacts { pid: 4_000_000, version: Some("0.0.0-fake".to_owned()), commands };
+        let facts = ConnectionFacts {
+            pid: 4_000_000,
+            version: Some("0.0.0-fake".to_owned()),
+            commands,
+            applied_configuration: false,
+        };
         let opened = Opened { connection: Box::new(connection), events: receiver, facts };
         // The one who wanted it may have given up.
         let _ = self.answer.send(Ok(opened));

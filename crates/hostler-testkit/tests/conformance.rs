@@ -22,6 +22,7 @@ fn spec() -> OpenSpec {
         effort: None,
         thinking_budget: None,
         more_directories: Vec::new(),
+        folder_configuration: hostler_driver::FolderConfiguration::Ignored,
         gatekeeper: Arc::new(ClosedGate),
         endpoint: Endpoint { base_url: String::new(), bearer: String::new().into() },
     }

@@ -30,6 +30,7 @@ fn spec() -> OpenSpec {
         effort: None,
         thinking_budget: None,
         more_directories: Vec::new(),
+        folder_configuration: hostler_driver::FolderConfiguration::Ignored,
         endpoint: endpoint(),
         gatekeeper: Arc::new(ClosedGate),
     }
@@ -79,6 +80,7 @@ fn policies_and_more_directories_become_arguments() {
         effort: Some("low".to_owned()),
         thinking_budget: Some(4000),
         more_directories: vec!["/a b".into(), "/c".into()],
+        folder_configuration: hostler_driver::FolderConfiguration::Ignored,
         ..spec()
     };
     let arguments = arguments(&Identity::New(Uuid::nil()), &spec).unwrap();

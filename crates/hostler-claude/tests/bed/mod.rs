@@ -72,6 +72,7 @@ impl Bed {
             effort: None,
             thinking_budget: None,
             more_directories: Vec::new(),
+            folder_configuration: hostler_driver::FolderConfiguration::Ignored,
             gatekeeper: Arc::new(ClosedGate),
             endpoint: Endpoint { base_url: "http://127.0.0.1:9".to_owned(), bearer: BEARER.to_owned().into() },
         }

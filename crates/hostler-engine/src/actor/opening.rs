@@ -101,6 +101,7 @@ impl Actor {
             effort: facts.effort.clone(),
             thinking_budget: facts.thinking_budget,
             more_directories: facts.more_directories.clone(),
+            folder_configuration: hostler_driver::FolderConfiguration::Ignored,
             endpoint: lease.endpoint.clone(),
             gatekeeper: Arc::<SessionGate>::clone(&self.gate),
         };
@@ -145,7 +146,7 @@ impl Actor {
             return;
         }
         // Known before it is announced: whoever hears of the session may ask for its agent.
-        let ConnectionFacts { pid, version, commands } = opened.facts.clone();
+        let ConnectionFacts { pid, version, commands, .. } = opened.facts.clone();
         let status = AgentStatus { session: self.session.uri.to_string(), pid, version };
         self.host.agent_is_there(&self.session.uri, status);
         self.session.commands = commands;

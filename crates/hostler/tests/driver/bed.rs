@@ -68,6 +68,7 @@ impl Place {
             effort: None,
             thinking_budget: None,
             more_directories: Vec::new(),
+            folder_configuration: hostler_driver::FolderConfiguration::Ignored,
             endpoint: Endpoint { base_url: self.model.url.clone(), bearer: "nonce.id".to_owned().into() },
             gatekeeper: Arc::new(Says(gate)),
         }

@@ -5,12 +5,10 @@
 //! be understood allows nothing: until it is repaired people are asked. Whoever changes it locks the directory meanwhile,
 //! so that no change is lost to another one.
 
-use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::sync::Arc;
 
-use hostler_redact::serde_fault;
+use hostler_statefile::{Current, StateFile, StateFileError};
 use serde::{Deserialize, Serialize};
 
 use crate::rule::Rule;
@@ -19,28 +17,12 @@ use crate::set::{RuleSet, RuleSetError};
 /// The file's name within the state directory.
 const FILE: &str = "rules.toml";
 
-/// A file that is larger was not written by anybody who means well.
-const MAX_FILE: u64 = 4 * 1024 * 1024;
-
 /// Why rules could not be read or kept.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RuleBookError {
-    /// The file is not what it should be.
-    #[error("the rules in {path} cannot be understood: {problem}; repair or remove the file")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// The file cannot be written.
-    #[error("the rules in {path} cannot be changed: {problem}")]
-    Unwritable {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        problem: String,
-    },
+    /// The file is not what it should be, or cannot be written.
+    #[error("the permission rules are not available: {0}")]
+    File(#[from] StateFileError),
     /// There are too many rules.
     #[error(transparent)]
     Set(#[from] RuleSetError),
@@ -63,22 +45,10 @@ struct Workspace {
     rules: RuleSet,
 }
 
-/// The file's identity: another one means that somebody has written it.
-type Stamp = Option<(SystemTime, u64)>;
-
-#[derive(Debug)]
-struct State {
-    stamp: Stamp,
-    version: u64,
-    stored: Arc<Stored>,
-    broken: Option<String>,
-}
-
 /// The host's rules. Looked up by all sessions.
 #[derive(Debug)]
 pub struct RuleBook {
-    path: PathBuf,
-    state: Mutex<State>,
+    file: StateFile<Stored>,
 }
 
 /// What the book says at a moment.
@@ -122,37 +92,13 @@ impl RuleBook {
     /// # Errors
     /// If there is one that cannot be understood: a host does not start with rules that it does not know.
     pub fn open(state_dir: &Path) -> Result<Self, RuleBookError> {
-        let path = state_dir.join(FILE);
-        let (stamp, stored) = read(&path)?;
-        Ok(Self { path, state: Mutex::new(State { stamp, version: 0, stored: Arc::new(stored), broken: None }) })
+        Ok(Self { file: StateFile::open(state_dir.join(FILE))? })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the book says now.
+    /// What the book says now. While the file cannot be read, denials that were known stay in force.
     pub fn page(&self) -> Page {
-        let mut state = self.lock();
-        if stamp(&self.path) != state.stamp {
-            self.turn(&mut state);
-        }
-        Page { version: state.version, stored: Arc::clone(&state.stored), broken: state.broken.clone() }
-    }
-
-    fn turn(&self, state: &mut State) {
-        state.version += 1;
-        match read(&self.path) {
-            Ok((stamp, stored)) => {
-                *state = State { stamp, version: state.version, stored: Arc::new(stored), broken: None };
-            }
-            Err(error) => {
-                tracing::error!(%error, "nothing is allowed without a question until the rules are repaired");
-                // Denials that were known stay in force.
-                state.stamp = stamp(&self.path);
-                state.broken = Some(error.to_string());
-            }
-        }
+        let Current { version, value, broken } = self.file.current();
+        Page { version, stored: value, broken }
     }
 
     /// Adds rules for the sessions of a working directory, or for all if none is given, on disk and for the next
@@ -196,20 +142,11 @@ impl RuleBook {
     }
 
     fn change(&self, change: impl FnOnce(&mut Stored) -> Result<bool, RuleBookError>) -> Result<bool, RuleBookError> {
-        let unwritable = |problem: String| RuleBookError::Unwritable { path: self.path.clone(), problem };
-        let mut state = self.lock();
-        let directory = self.path.parent().ok_or_else(|| unwritable("it has no directory".to_owned()))?;
-        let locked = lock_directory(directory).map_err(|error| unwritable(error.to_string()))?;
-        let (_, mut stored) = read(&self.path)?;
-        if !change(&mut stored)? {
-            return Ok(false);
-        }
-        stored.workspace.retain(|workspace| !workspace.rules.is_empty());
-        write(&self.path, directory, &stored).map_err(unwritable)?;
-        let version = state.version + 1;
-        *state = State { stamp: stamp(&self.path), version, stored: Arc::new(stored), broken: None };
-        drop(locked);
-        Ok(true)
+        self.file.change(|stored| {
+            let changed = change(stored)?;
+            stored.workspace.retain(|workspace| !workspace.rules.is_empty());
+            Ok(changed)
+        })
     }
 }
 
@@ -225,60 +162,6 @@ impl Stored {
         self.workspace.push(Workspace { directory: directory.to_owned(), rules });
         edited
     }
-}
-
-/// Keeps other processes from changing the rules until it is dropped. The directory itself is locked: the file is a new
-/// one after every change.
-fn lock_directory(directory: &Path) -> io::Result<std::fs::File> {
-    let handle = fs_err::File::open(directory)?.into_file();
-    handle.lock()?;
-    Ok(handle)
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let facts = fs_err::metadata(path).ok()?;
-    Some((facts.modified().ok()?, facts.len()))
-}
-
-fn read(path: &Path) -> Result<(Stamp, Stored), RuleBookError> {
-    let unreadable = |problem: String| RuleBookError::Unreadable { path: path.to_owned(), problem };
-    // Before the contents: what is written in between is read again.
-    let stamp = stamp(path);
-    let mut text = String::new();
-    let read = fs_err::File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
-    match read {
-        Ok(_) if text.len() as u64 > MAX_FILE => Err(unreadable("it is too large".to_owned())),
-        Ok(_) => Ok((stamp, toml::from_str(&text).map_err(|error| unreadable(fault(&text, &error)))?)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, Stored::default())),
-        Err(error) => Err(unreadable(error.to_string())),
-    }
-}
-
-/// What is wrong and where, without the rules themselves: this is logged, and a command that somebody allowed may hold a
-/// password. What is neither serde's nor ours is the parser's, which quotes nothing.
-fn fault(text: &str, error: &toml::de::Error) -> String {
-    let fault = serde_fault(error.message()).unwrap_or_else(|| error.message().to_owned());
-    match error.span() {
-        Some(span) => {
-            let line = 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
-            format!("{fault} (line {line})")
-        }
-        None => fault,
-    }
-}
-
-/// Writes beside the file and puts it in its place: whoever reads sees the old one or the new one.
-fn write(path: &Path, directory: &Path, stored: &Stored) -> Result<(), String> {
-    let text = toml::to_string_pretty(stored).map_err(|error| error.to_string())?;
-    let attempt = || -> io::Result<()> {
-        // Made for its owner alone.
-        let mut file = tempfile::Builder::new().prefix(".rules-").tempfile_in(directory)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(path)?;
-        fs_err::File::open(directory)?.sync_all()
-    };
-    attempt().map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -326,7 +209,7 @@ mod tests {
         std::fs::write(dir.path().join(FILE), "nonsense = [").unwrap();
         assert!(book.page().broken.is_some());
         assert_eq!(texts(&book, "/a"), ["Bash(ls)"]);
-        assert!(matches!(book.add(Some(Path::new("/a")), &[rule("Bash(w)")]), Err(RuleBookError::Unreadable { .. })));
+        assert!(matches!(book.add(Some(Path::new("/a")), &[rule("Bash(w)")]), Err(RuleBookError::File(_))));
         assert!(RuleBook::open(dir.path()).is_err(), "a host does not start with it");
         std::fs::remove_file(dir.path().join(FILE)).unwrap();
         assert!(book.page().broken.is_none());

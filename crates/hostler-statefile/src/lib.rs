@@ -1,0 +1,189 @@
+//! One TOML file of the state directory that several processes read and change.
+//!
+//! A [`StateFile`] owns the path and the last contents that could be read. It compares the file's modification time at every
+//! look, so that a change by another process takes effect at the next look. A writer locks the directory, reads the file
+//! again, and replaces it in one step: no change is lost, and a reader sees the old file or the new one. Errors name what is
+//! wrong and where, without quoting the file.
+//!
+//! It does not know what the contents mean.
+
+#![forbid(unsafe_code)]
+
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use hostler_redact::serde_fault;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The largest file that is read.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Why a file could not be read or changed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StateFileError {
+    /// The contents are not what they should be.
+    #[error("{path} cannot be read: {problem}; repair or remove the file")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, without its contents.
+        problem: String,
+    },
+    /// The file cannot be written.
+    #[error("{path} cannot be changed: {problem}")]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+}
+
+/// The contents at a moment.
+#[derive(Debug)]
+pub struct Current<T> {
+    /// Grows with every change of the file.
+    pub version: u64,
+    /// The last contents that could be read.
+    pub value: Arc<T>,
+    /// Why the file as it is now cannot be read.
+    pub broken: Option<String>,
+}
+
+/// Identifies a version of the file on disk.
+type Stamp = Option<(SystemTime, u64)>;
+
+#[derive(Debug)]
+struct Loaded<T> {
+    stamp: Stamp,
+    version: u64,
+    value: Arc<T>,
+    broken: Option<String>,
+}
+
+/// A file and its last known contents. A missing file means the default value.
+#[derive(Debug)]
+pub struct StateFile<T> {
+    path: PathBuf,
+    loaded: Mutex<Loaded<T>>,
+}
+
+impl<T: Default + Serialize + DeserializeOwned> StateFile<T> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// If it exists and cannot be read.
+    pub fn open(path: PathBuf) -> Result<Self, StateFileError> {
+        let (stamp, value) = read(&path)?;
+        let loaded = Loaded { stamp, version: 0, value: Arc::new(value), broken: None };
+        Ok(Self { path, loaded: Mutex::new(loaded) })
+    }
+
+    /// Opens a file whether or not it can be read; [`Current::broken`] tells.
+    pub fn open_lenient(path: PathBuf) -> Self {
+        let (stamp, value, broken) = match read(&path) {
+            Ok((stamp, value)) => (stamp, value, None),
+            Err(error) => (stamp(&path), T::default(), Some(error.to_string())),
+        };
+        Self { path, loaded: Mutex::new(Loaded { stamp, version: 0, value: Arc::new(value), broken }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Loaded<T>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The contents now. A file that cannot be read leaves the last contents and says so.
+    pub fn current(&self) -> Current<T> {
+        let mut loaded = self.lock();
+        if stamp(&self.path) != loaded.stamp {
+            let version = loaded.version + 1;
+            match read(&self.path) {
+                Ok((stamp, value)) => {
+                    *loaded = Loaded { stamp, version, value: Arc::new(value), broken: None };
+                }
+                Err(error) => {
+                    tracing::error!(%error, "a file of the state directory cannot be read");
+                    loaded.stamp = stamp(&self.path);
+                    loaded.version = version;
+                    loaded.broken = Some(error.to_string());
+                }
+            }
+        }
+        Current { version: loaded.version, value: Arc::clone(&loaded.value), broken: loaded.broken.clone() }
+    }
+
+    /// Changes the contents under the directory's lock, if `change` answers `true`. Blocks.
+    ///
+    /// # Errors
+    /// What `change` answers, or if the file cannot be read or written; then nothing has changed.
+    pub fn change<E: From<StateFileError>>(&self, change: impl FnOnce(&mut T) -> Result<bool, E>) -> Result<bool, E> {
+        let unwritable = |problem: String| StateFileError::Unwritable { path: self.path.clone(), problem };
+        let mut loaded = self.lock();
+        let directory = self.path.parent().ok_or_else(|| unwritable("it has no directory".to_owned()))?;
+        let locked = lock_directory(directory).map_err(|error| unwritable(error.to_string()))?;
+        let (_, mut value) = read(&self.path)?;
+        if !change(&mut value)? {
+            return Ok(false);
+        }
+        write(&self.path, directory, &value).map_err(unwritable)?;
+        let version = loaded.version + 1;
+        *loaded = Loaded { stamp: stamp(&self.path), version, value: Arc::new(value), broken: None };
+        drop(locked);
+        Ok(true)
+    }
+}
+
+/// Keeps other processes from changing the file until it is dropped. The directory itself is locked: the file is a new
+/// one after every change.
+fn lock_directory(directory: &Path) -> io::Result<std::fs::File> {
+    let handle = fs_err::File::open(directory)?.into_file();
+    handle.lock()?;
+    Ok(handle)
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let facts = fs_err::metadata(path).ok()?;
+    Some((facts.modified().ok()?, facts.len()))
+}
+
+fn read<T: Default + DeserializeOwned>(path: &Path) -> Result<(Stamp, T), StateFileError> {
+    let unreadable = |problem: String| StateFileError::Unreadable { path: path.to_owned(), problem };
+    // Taken before the contents: a change in between is read again.
+    let stamp = stamp(path);
+    let mut text = String::new();
+    let read = fs_err::File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
+    match read {
+        Ok(_) if text.len() as u64 > MAX_FILE_BYTES => Err(unreadable("it is too large".to_owned())),
+        Ok(_) => Ok((stamp, toml::from_str(&text).map_err(|error| unreadable(fault(&text, &error)))?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((None, T::default())),
+        Err(error) => Err(unreadable(error.to_string())),
+    }
+}
+
+/// What is wrong and where, without the contents: errors are logged, and contents may hold a password.
+fn fault(text: &str, error: &toml::de::Error) -> String {
+    let fault = serde_fault(error.message()).unwrap_or_else(|| error.message().to_owned());
+    match error.span() {
+        Some(span) => {
+            let line = 1 + text.bytes().take(span.start).filter(|byte| *byte == b'\n').count();
+            format!("{fault} (line {line})")
+        }
+        None => fault,
+    }
+}
+
+/// Writes a new file, for its owner alone, and puts it in place of the old one.
+fn write<T: Serialize>(path: &Path, directory: &Path, value: &T) -> Result<(), String> {
+    let text = toml::to_string_pretty(value).map_err(|error| error.to_string())?;
+    let attempt = || -> io::Result<()> {
+        let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        fs_err::File::open(directory)?.sync_all()
+    };
+    attempt().map_err(|error| error.to_string())
+}

@@ -1,0 +1,69 @@
+//! What has changed in a folder's configuration since a person decided about it.
+
+use hostler_driver::ConfigurationItem;
+use serde::{Deserialize, Serialize};
+
+/// The items that differ between two configurations.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// Items that are new.
+    pub added: Vec<ConfigurationItem>,
+    /// Items with other contents than before.
+    pub changed: Vec<ConfigurationItem>,
+    /// Items that are gone.
+    pub removed: Vec<ConfigurationItem>,
+}
+
+impl Difference {
+    /// Compares what was decided about with what there is now.
+    pub fn between(before: &[ConfigurationItem], now: &[ConfigurationItem]) -> Self {
+        let same = |one: &ConfigurationItem, other: &ConfigurationItem| {
+            (one.kind, &one.name, &one.source) == (other.kind, &other.name, &other.source)
+        };
+        let mut difference = Self::default();
+        for item in now {
+            match before.iter().find(|known| same(known, item)) {
+                None => difference.added.push(item.clone()),
+                Some(known) if known.hash != item.hash => difference.changed.push(item.clone()),
+                Some(_) => {}
+            }
+        }
+        difference.removed = before.iter().filter(|known| !now.iter().any(|item| same(known, item))).cloned().collect();
+        difference
+    }
+
+    /// Every item with `+` (added), `~` (changed) or `-` (removed).
+    pub fn marked(&self) -> impl Iterator<Item = (char, &ConfigurationItem)> {
+        let mark = |mark: char| move |item| (mark, item);
+        let added = self.added.iter().map(mark('+'));
+        added.chain(self.changed.iter().map(mark('~'))).chain(self.removed.iter().map(mark('-')))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hostler_driver::ConfigurationKind;
+
+    use super::*;
+
+    fn item(name: &str, hash: &str) -> ConfigurationItem {
+        ConfigurationItem {
+            kind: ConfigurationKind::Hook,
+            name: name.to_owned(),
+            source: ".claude/settings.json".to_owned(),
+            hash: hash.to_owned(),
+            blocked: None,
+        }
+    }
+
+    #[test]
+    fn added_changed_and_removed_items_are_listed_and_equal_ones_are_not() {
+        let before = [item("same", "1"), item("edited", "1"), item("gone", "1")];
+        let now = [item("same", "1"), item("edited", "2"), item("new", "1")];
+        let difference = Difference::between(&before, &now);
+        let marked: Vec<_> = difference.marked().map(|(mark, item)| format!("{mark}{}", item.name)).collect();
+        assert_eq!(marked, ["+new", "~edited", "-gone"]);
+        assert_eq!(Difference::between(&now, &now), Difference::default());
+    }
+}

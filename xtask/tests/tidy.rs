@@ -9,15 +9,17 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 19] = [
+const LAYERS: [(&str, &[&str]); 21] = [
     ("hostler-redact", &[]),
     ("hostler-telemetry", &[]),
+    ("hostler-statefile", &["hostler-redact"]),
     ("hostler-process", &[]),
-    ("hostler-rules", &["hostler-redact"]),
+    ("hostler-rules", &["hostler-statefile"]),
     ("hostler-attachments", &[]),
     ("hostler-files", &[]),
     ("hostler-terminal", &[]),
     ("hostler-driver", &["hostler-attachments", "hostler-redact"]),
+    ("hostler-trust", &["hostler-driver", "hostler-statefile"]),
     ("hostler-claude", &["hostler-attachments", "hostler-driver", "hostler-process"]),
     ("hostler-gateway", &["hostler-redact"]),
     ("hostler-store", &["hostler-redact"]),
@@ -33,6 +35,7 @@ const LAYERS: [(&str, &[&str]); 19] = [
             "hostler-search",
             "hostler-store",
             "hostler-terminal",
+            "hostler-trust",
         ],
     ),
     ("hostler-ahp", &["hostler-engine", "hostler-redact", "hostler-telemetry"]),

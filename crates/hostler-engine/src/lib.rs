@@ -66,6 +66,7 @@ pub use hostler_driver::{Clock, Images};
 pub use hostler_files::{Access, EntryKind, FileError, FileKind, WriteMode};
 pub use hostler_search::{Hit, Kind as TextKind, SearchError, SessionHits};
 pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
+pub use hostler_trust::TrustOptions;
 pub use hub::{Deliveries, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use paging::{Extent, OlderTurns};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};

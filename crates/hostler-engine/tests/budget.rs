@@ -165,6 +165,7 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         session_defaults: Default::default(),
         show_external: None,
         search: false,
+        trust: hostler_engine::TrustOptions::default(),
     };
     (Engine::start(config).await.unwrap(), starts)
 }

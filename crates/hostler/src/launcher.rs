@@ -16,7 +16,7 @@ use hostler_cli::{
 use hostler_driver::{Driver, Installer};
 use hostler_engine::{
     ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, GrantPolicy,
-    MAX_QUEUE, PermissionConfig, ShowExternal, StoreOptions, SystemClock, TURNS_IN_MEMORY, Unattended,
+    MAX_QUEUE, PermissionConfig, ShowExternal, StoreOptions, SystemClock, TURNS_IN_MEMORY, TrustOptions, Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -139,6 +139,7 @@ async fn launch(
         session_defaults: session_defaults(&options),
         show_external: options.fleet.show_external.and_then(ShowExternal::named),
         search: true,
+        trust: TrustOptions { trusted_folders: Vec::new(), home: Some(options.default_directory.clone()) },
     });
     let engine = engine.await.map_err(other)?;
     let site = Site::embedded();

@@ -97,6 +97,7 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         session_defaults: Default::default(),
         show_external: None,
         search: true,
+        trust: hostler_engine::TrustOptions::default(),
     };
     Rig { engine: Engine::start(config).await.unwrap(), starts, dir, work, grants }
 }

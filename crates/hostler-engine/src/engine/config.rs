@@ -8,6 +8,7 @@ use ahp_types::common::JsonObject;
 use hostler_attachments::Limits;
 use hostler_driver::{Clock, Driver};
 use hostler_store::StoreOptions;
+use hostler_trust::TrustOptions;
 
 use crate::commands::Commands;
 use crate::fleet::FleetConfig;
@@ -70,4 +71,6 @@ pub struct EngineConfig {
     pub show_external: Option<ShowExternal>,
     /// Whether what is said in sessions can be searched.
     pub search: bool,
+    /// What the host's own settings say about workspace trust. The decisions of people are in the state directory.
+    pub trust: TrustOptions,
 }

@@ -65,6 +65,8 @@ pub struct Options {
     pub search: bool,
     /// What agents keep.
     pub archive: Option<Arc<FakeArchive>>,
+    /// What the host's settings say about workspace trust.
+    pub trust: hostler_engine::TrustOptions,
 }
 
 impl Default for Options {
@@ -82,6 +84,7 @@ impl Default for Options {
             shells: None,
             search: false,
             archive: None,
+            trust: hostler_engine::TrustOptions::default(),
         }
     }
 }
@@ -239,6 +242,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         session_defaults: options.session_defaults,
         show_external: options.show_external,
         search: options.search,
+        trust: options.trust,
     };
     (Engine::start(config).await.unwrap(), starts)
 }

@@ -65,6 +65,7 @@ impl Past {
             session_defaults: Default::default(),
             show_external: None,
             search: false,
+            trust: hostler_engine::TrustOptions::default(),
         });
         let (subscriber, deliveries) = Subscriber::new(100_000);
         Self { engine: engine.await.expect("an engine"), starts, subscriber, deliveries }

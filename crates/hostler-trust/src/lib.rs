@@ -14,8 +14,10 @@
 
 mod assess;
 mod difference;
+mod report;
 mod store;
 
 pub use assess::{Assessment, TrustState, TrustedBy};
 pub use difference::Difference;
+pub use report::{ListedFolder, TrustListing, TrustReport};
 pub use store::{Decision, TrustEntry, TrustError, TrustOptions, TrustStore};

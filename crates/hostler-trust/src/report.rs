@@ -1,0 +1,96 @@
+//! Assessments and decisions as programs read them: the same JSON from `hostler trust --json` and from the host's methods.
+
+use std::path::{Path, PathBuf};
+
+use hostler_driver::{ConfigurationItem, WorkspaceConfiguration};
+use serde::Serialize;
+
+use crate::{Assessment, Decision, Difference, TrustEntry, TrustState, TrustedBy};
+
+/// The trust of one folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustReport<'a> {
+    /// The folder's real path.
+    pub directory: &'a Path,
+    /// The name of the [`TrustState`].
+    pub state: &'static str,
+    /// `person`, `parent` or `configuration`, if it is trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trusted_by: Option<&'static str>,
+    /// The parent folder that it has its trust from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inherited_from: Option<&'a Path>,
+    /// Why it cannot be trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'a str>,
+    /// What the folder brings.
+    pub configuration: &'a WorkspaceConfiguration,
+    /// What has changed since the decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<&'a Difference>,
+}
+
+impl Assessment {
+    /// The assessment as programs read it.
+    pub fn report(&self) -> TrustReport<'_> {
+        let mut report = TrustReport {
+            directory: &self.directory,
+            state: self.state.name(),
+            trusted_by: None,
+            inherited_from: None,
+            reason: None,
+            configuration: &self.configuration,
+            difference: None,
+        };
+        match &self.state {
+            TrustState::Trusted(TrustedBy::Person) => report.trusted_by = Some("person"),
+            TrustState::Trusted(TrustedBy::Parent(parent)) => {
+                (report.trusted_by, report.inherited_from) = (Some("parent"), Some(parent.as_path()));
+            }
+            TrustState::Trusted(TrustedBy::HostConfiguration) => report.trusted_by = Some("configuration"),
+            TrustState::Changed(difference) => report.difference = Some(difference),
+            TrustState::Refused(reason) => report.reason = Some(reason),
+            TrustState::Empty | TrustState::Undecided | TrustState::Restricted => {}
+        }
+        report
+    }
+}
+
+/// All decisions, and the folders that the host's configuration trusts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustListing<'a> {
+    /// The decisions.
+    pub items: Vec<ListedFolder<'a>>,
+    /// The folders of the host's configuration.
+    pub trusted_folders: &'a [PathBuf],
+}
+
+/// One decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedFolder<'a> {
+    /// The folder's real path.
+    pub path: &'a Path,
+    /// What was decided.
+    pub decision: Decision,
+    /// The parent folder that it has its trust from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inherited_from: Option<&'a Path>,
+    /// What was decided about.
+    pub items: &'a [ConfigurationItem],
+}
+
+impl<'a> TrustListing<'a> {
+    /// The listing as programs read it.
+    pub fn new(entries: &'a [TrustEntry], trusted_folders: &'a [PathBuf]) -> Self {
+        let listed = |entry: &'a TrustEntry| ListedFolder {
+            path: &entry.path,
+            decision: entry.decision,
+            inherited_from: entry.inherited_from.as_deref(),
+            items: &entry.items,
+        };
+        Self { items: entries.iter().map(listed).collect(), trusted_folders }
+    }
+}

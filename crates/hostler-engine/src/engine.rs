@@ -4,6 +4,7 @@ mod config;
 mod contents;
 mod hearing;
 mod sessions;
+mod trust;
 mod wishes;
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use ahp_types::state::RootState;
 use hostler_rules::RuleBook;
 use hostler_store::{AuditRow, Publisher, Store};
+use hostler_trust::TrustStore;
 use tokio::sync::{OnceCell, Semaphore, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +22,7 @@ use tokio_util::task::TaskTracker;
 pub use config::{ABSENCE, EngineConfig, MAX_QUEUE, TURNS_IN_MEMORY};
 pub use contents::Content;
 pub use sessions::CreateSession;
+pub use trust::TrustedFolders;
 
 use crate::actor::Input;
 use crate::catalogue::Catalogue;
@@ -58,6 +61,7 @@ impl Engine {
     /// If the store cannot be opened, or no driver is given.
     pub async fn start(config: EngineConfig) -> Result<Self, EngineError> {
         let rules = Arc::new(RuleBook::open(&config.store.dir)?);
+        let trust = Arc::new(TrustStore::open(&config.store.dir, &config.trust));
         let prompt_ids = PromptIds::open(&config.store.dir).map_err(|error| {
             EngineError::Invalid(format!("the key of prompts' ids could not be read or made: {error}"))
         })?;
@@ -91,6 +95,8 @@ impl Engine {
             permissions: config.permissions,
             rules_version: watch::Sender::new(rules.page().version),
             rules,
+            trust_version: watch::Sender::new(trust.version()),
+            trust,
             workers_begun: watch::Sender::new(0),
             absence: config.absence,
             clock: config.clock,

@@ -3,6 +3,7 @@ use hostler_driver::ArchiveError;
 use hostler_rules::RuleBookError;
 use hostler_search::SearchError;
 use hostler_store::StoreError;
+use hostler_trust::TrustError;
 
 /// What the engine refuses, each with a sentence for a person.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -45,6 +46,9 @@ pub enum EngineError {
     /// The host's rules are in trouble.
     #[error(transparent)]
     Rules(#[from] RuleBookError),
+    /// A decision about a folder was not taken.
+    #[error(transparent)]
+    Trust(#[from] TrustError),
     /// The store is in trouble.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -12,6 +12,7 @@ use hostler_driver::{Archive, Clock, Driver};
 use hostler_redact::json_fault;
 use hostler_rules::RuleBook;
 use hostler_store::{Batch, Durability, Entry, Store};
+use hostler_trust::TrustStore;
 use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -65,6 +66,10 @@ pub(crate) struct Host {
     pub(crate) rules: Arc<RuleBook>,
     /// The version of the rules that sessions have been told of; what waits there is decided anew.
     pub(crate) rules_version: watch::Sender<u64>,
+    /// What people decided about folders.
+    pub(crate) trust: Arc<TrustStore>,
+    /// The version of the decisions that sessions have been told of.
+    pub(crate) trust_version: watch::Sender<u64>,
     /// Counts the chats of sub-agents that have begun, for whoever waits for one.
     pub(crate) workers_begun: watch::Sender<u64>,
     /// How long a client may be away before it is no longer part of its sessions.
@@ -229,6 +234,7 @@ impl Host {
                 ticks.tick().await;
                 let Some(host) = host.upgrade() else { return };
                 host.look_at_rules();
+                host.look_at_trust();
             }
         };
         self.tasks.spawn(async move { stop.run_until_cancelled(watch).await });

@@ -57,7 +57,7 @@ pub use catalogue::SessionPage;
 pub use clock::SystemClock;
 pub use commands::{CommandEnd, CommandSpec, Commands, Program, RunningCommand};
 pub use configure::{ConfigWish, SessionConfig};
-pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE, TURNS_IN_MEMORY};
+pub use engine::{ABSENCE, Content, CreateSession, Engine, EngineConfig, MAX_QUEUE, TURNS_IN_MEMORY, TrustedFolders};
 pub use error::EngineError;
 pub use fleet::{Caps, FleetConfig, FleetStatus};
 pub use found::{Checkup, Finding, FindingKind, ShowExternal};
@@ -66,7 +66,9 @@ pub use hostler_driver::{Clock, Images};
 pub use hostler_files::{Access, EntryKind, FileError, FileKind, WriteMode};
 pub use hostler_search::{Hit, Kind as TextKind, SearchError, SessionHits};
 pub use hostler_store::{AuditEntry, AuditRow, BlobOptions, Published, Retention, StoreOptions};
-pub use hostler_trust::TrustOptions;
+pub use hostler_trust::{
+    Assessment, Decision as TrustDecision, TrustEntry, TrustError, TrustListing, TrustOptions, TrustState, TrustedBy,
+};
 pub use hub::{Deliveries, Delivery, Notice, NoticeKind, SnapshotAt, Subscriber, SubscriberId};
 pub use paging::{Extent, OlderTurns};
 pub use permissions::{FixedAnswer, PermissionConfig, Unattended};

@@ -33,6 +33,9 @@ const MAX_CONSUMED: usize = 64;
 /// How much is remembered of what was sent to the agent. One that writes nothing down is not waited for.
 const SENT: usize = 64;
 
+/// The key of the host's own facts in a `_meta`.
+pub(crate) const HOSTLER: &str = "hostler";
+
 /// A client's wish to change something, whose form and identity the surface has checked.
 #[derive(Clone)]
 pub struct Dispatch {
@@ -195,6 +198,11 @@ impl Session {
             stored: false,
             listed: false,
         }
+    }
+
+    /// What the session's `_meta` says under a key of the host's own.
+    pub(crate) fn hostler_meta(&self, key: &str) -> Option<&serde_json::Value> {
+        self.session.meta.as_ref()?.get(HOSTLER)?.get(key)
     }
 
     /// Moves the state. Every number that clients see has passed here.

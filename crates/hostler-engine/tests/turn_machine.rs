@@ -22,6 +22,7 @@ enum Step {
     OpenFailed,
     Adapted(bool),
     Unsent,
+    Reopen,
     Began,
     Unasked,
     Output,
@@ -57,6 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::OpenFailed),
         3 => any::<bool>().prop_map(Step::Adapted),
         1 => Just(Step::Unsent),
+        1 => Just(Step::Reopen),
         2 => Just(Step::Began),
         2 => Just(Step::Unasked),
         4 => Just(Step::Output),
@@ -269,6 +271,17 @@ impl World {
                     _ => "earlier".to_owned(),
                 };
                 self.feed(TurnInput::Unsent { turn, reason: () });
+            }
+            Step::Reopen => {
+                let turn = match self.machine.turn() {
+                    TurnPhase::Running { turn, .. } => turn.clone(),
+                    // Of a turn that is over.
+                    _ => "earlier".to_owned(),
+                };
+                self.feed(TurnInput::Reopen(turn.clone()));
+                if matches!(self.machine.turn(), TurnPhase::Pending(pending) if *pending == turn) {
+                    self.sent.retain(|sent| *sent != turn);
+                }
             }
             Step::Began => self.feed(TurnInput::Began),
             Step::Unasked => self.feed(TurnInput::BeganUnasked("a task is done".to_owned())),

@@ -9,8 +9,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
     AgentCommand, Answer, Archive, CloseMode, Connection, ConnectionError, ConnectionFacts, Driver, DriverEvent,
-    DropError, Images, OpenError, OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange, Prompt,
-    ProviderInfo, RequestId, ResumeToken, StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
+    DropError, FolderConfiguration, Images, OpenError, OpenErrorKind, OpenSpec, Opened, PartId, PartKind, PolicyChange,
+    Prompt, ProviderInfo, RequestId, ResumeToken, StderrTail, Steer, SteerId, TokenUsage, TurnOutcome,
+    WorkspaceConfiguration,
 };
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use uuid::Uuid;
@@ -30,6 +31,8 @@ struct Manners {
     longest: AtomicUsize,
     /// The pictures that were dropped, and how many there are to say.
     dropped: Mutex<Vec<(ResumeToken, Images)>>,
+    /// What folders bring.
+    workspace: Mutex<WorkspaceConfiguration>,
     /// What its agents keep.
     archive: Option<Arc<dyn Archive>>,
 }
@@ -119,6 +122,11 @@ impl FakeStarts {
         self.settings.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// From now on every folder brings this.
+    pub fn set_workspace(&self, workspace: WorkspaceConfiguration) {
+        *self.manners.workspace.lock().unwrap_or_else(PoisonError::into_inner) = workspace;
+    }
+
     /// From now on prompts may have so many bytes.
     pub fn limit_prompts(&self, longest: usize) {
         self.manners.longest.store(longest, Ordering::SeqCst);
@@ -148,6 +156,10 @@ impl Driver for FakeDriver {
 
     fn settings_fingerprint(&self, _working_directory: &Path) -> String {
         self.settings.load(Ordering::SeqCst).to_string()
+    }
+
+    fn workspace_configuration(&self, _working_directory: &Path) -> WorkspaceConfiguration {
+        self.manners.workspace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn longest_prompt(&self) -> usize {
@@ -192,6 +204,12 @@ impl FakeStart {
 
     /// The handshake succeeds, and tells of commands.
     pub fn succeed_with(self, commands: Vec<AgentCommand>) -> FakeAgent {
+        let applied = self.spec.folder_configuration != FolderConfiguration::Ignored;
+        self.succeed_as(commands, applied)
+    }
+
+    /// The handshake succeeds, and says whether the folder's configuration is applied.
+    pub fn succeed_as(self, commands: Vec<AgentCommand>, applied: bool) -> FakeAgent {
         let (events, receiver) = mpsc::channel(4096);
         let (prompt_sender, prompts) = mpsc::channel(64);
         let (answer_sender, answers) = mpsc::channel(64);
@@ -212,7 +230,7 @@ impl FakeStart {
             pid: 4_000_000,
             version: Some("0.0.0-fake".to_owned()),
             commands,
-            applied_configuration: false,
+            applied_configuration: applied,
         };
         let opened = Opened { connection: Box::new(connection), events: receiver, facts };
         // The one who wanted it may have given up.

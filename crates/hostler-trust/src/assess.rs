@@ -70,6 +70,11 @@ impl Assessment {
         }
     }
 
+    /// Whether the folder is trusted through a parent.
+    pub fn is_inherited(&self) -> bool {
+        matches!(self.state, TrustState::Trusted(TrustedBy::Parent(_)))
+    }
+
     /// Whether a person should be asked.
     pub fn asks(&self) -> bool {
         matches!(self.state, TrustState::Undecided | TrustState::Changed(_))

@@ -143,6 +143,11 @@ impl TrustStore {
         Ok(self.file.current().value.folder.clone())
     }
 
+    /// The folders that the host's own configuration trusts, by their real paths.
+    pub fn trusted_folders(&self) -> &[PathBuf] {
+        &self.trusted_folders
+    }
+
     /// Whether the configuration of a folder applies. `inspect` reads the configuration of the folder's real path.
     ///
     /// # Errors

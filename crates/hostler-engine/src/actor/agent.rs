@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use hostler_driver::{
-    Answer, CloseMode, Connection, ConnectionError, DriverEvent, DropError, OpenError, Opened, Prompt, RequestId,
-    StderrTail,
+    Answer, CloseMode, Connection, ConnectionError, DriverEvent, DropError, FolderConfiguration, OpenError, Opened,
+    Prompt, RequestId, StderrTail,
 };
+use hostler_trust::Assessment;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::delivery::Loaded;
 use super::policy::Facts;
+use super::trust::{AssessedFor, Folder};
 use super::warm::SpawnFacts;
 use super::{Actor, Input, resume};
 use crate::fleet::Seat;
@@ -26,6 +28,8 @@ pub(crate) enum AgentNews {
     Seated { attempt: u64, seat: Seat },
     /// The handshake is finished, or it failed.
     Opened { attempt: u64, result: Result<Opened, OpenError> },
+    /// The folder was assessed; nothing is known if it could not be.
+    Assessed { attempt: u64, purpose: AssessedFor, assessment: Option<Box<Assessment>> },
     /// An attempt to open was given up; nothing is left of it.
     OpenAbandoned { attempt: u64 },
     /// What follows the words of a message was read back from the store.
@@ -59,7 +63,7 @@ pub(super) struct Agent {
 pub(super) enum AgentState {
     #[default]
     None,
-    /// All seats are taken.
+    /// All seats are taken, the folder is being assessed, or a person decides about it.
     Waiting {
         cancel: CancellationToken,
     },
@@ -70,6 +74,7 @@ pub(super) enum AgentState {
         lease: Lease,
         /// Set as long as nobody has had a message for it.
         warm: Option<SpawnFacts>,
+        folder: Folder,
     },
     Live(Live),
     /// The process is being ended; its lease ends with it.
@@ -83,6 +88,10 @@ pub(super) struct Live {
     pub(super) permission_mode: String,
     pub(super) lease: Lease,
     pub(super) warm: Option<SpawnFacts>,
+    /// What it was opened with.
+    pub(super) folder: FolderConfiguration,
+    /// The folder was assessed for the next message already.
+    pub(super) assessed: bool,
 }
 
 impl Agent {
@@ -141,6 +150,22 @@ impl Agent {
     /// Whether the agent of this attempt is live.
     pub(super) fn is_live(&self, attempt: u64) -> bool {
         attempt == self.attempt && matches!(self.state, AgentState::Live(_))
+    }
+
+    /// What the live agent was opened with.
+    pub(super) fn folder(&self) -> Option<&FolderConfiguration> {
+        match &self.state {
+            AgentState::Live(live) => Some(&live.folder),
+            _ => None,
+        }
+    }
+
+    /// Whether the folder was assessed for the next message; it is not for the one after that.
+    pub(super) fn is_assessed_once(&mut self) -> bool {
+        match &mut self.state {
+            AgentState::Live(live) => std::mem::take(&mut live.assessed),
+            _ => false,
+        }
     }
 
     /// The live agent works under this permission mode now.
@@ -261,6 +286,9 @@ impl Actor {
         match news {
             AgentNews::Seated { attempt, seat } => self.seated(attempt, seat).await,
             AgentNews::Opened { attempt, result } => self.opened(attempt, result).await,
+            AgentNews::Assessed { attempt, purpose, assessment } => {
+                self.assessed(attempt, purpose, assessment.map(|assessment| *assessment)).await;
+            }
             AgentNews::OpenAbandoned { attempt } | AgentNews::Closed { attempt } => {
                 if attempt == self.agent.attempt {
                     self.agent_closed().await;

@@ -233,6 +233,7 @@ impl Actor {
         let id = said.request_id.clone();
         let call = self.desk.input(&id).and_then(|open| open.call.clone());
         let (answer, mode) = match outcome {
+            Outcome::Folder(decision) => return self.folder_decided(said, decision, who, origin).await,
             Outcome::Answered(answer) => (answer, None),
             Outcome::Proceed(name) => {
                 let mode = config::mode(name, false);
@@ -311,6 +312,7 @@ impl Actor {
         let id = request.to_string();
         let Some(open) = self.desk.input(&id) else { return };
         let (response, outcome) = match open.form.unattended(approved) {
+            Some(outcome @ Outcome::Folder(_)) => (ChatInputResponseKind::Cancel, outcome),
             Some(outcome) => (ChatInputResponseKind::Accept, outcome),
             None if approved => (ChatInputResponseKind::Cancel, Outcome::Answered(Answer::Skip)),
             None => (ChatInputResponseKind::Decline, Outcome::Answered(Answer::Deny { message })),

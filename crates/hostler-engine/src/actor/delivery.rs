@@ -86,7 +86,7 @@ impl Actor {
         }
     }
 
-    async fn not_sent(&mut self, turn: String, reason: Failure) {
+    pub(super) async fn not_sent(&mut self, turn: String, reason: Failure) {
         self.unsent = false;
         self.drive(TurnInput::Unsent { turn, reason }).await;
     }

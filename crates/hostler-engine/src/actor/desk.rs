@@ -155,12 +155,20 @@ impl Actor {
     }
 
     async fn inquired(&mut self, asked: InputRequest) {
+        let request = asked.request.clone();
+        if !self.show_form(asked).await {
+            self.deny(request, NOT_SHOWN);
+        }
+    }
+
+    /// Shows questions, which wait for a person from then on. `false` if they could not be shown.
+    pub(super) async fn show_form(&mut self, asked: InputRequest) -> bool {
         let (request, call) = (asked.request.clone(), asked.call.clone());
         let id = request.to_string();
         let shown = asked.form.request(id.clone());
         if !self.desk.inquire(id.clone(), asked) {
             tracing::warn!("questions that are open already, or too many, were not asked");
-            return self.deny(request, NOT_SHOWN);
+            return false;
         }
         let mut output = Output::default();
         if let (Some(turn), Some(call)) = (self.transcript.as_mut(), &call) {
@@ -169,12 +177,13 @@ impl Actor {
         output.push(StateAction::ChatInputRequested(ChatInputRequestedAction { request: shown.clone() }));
         if !self.flush(&mut output).await || self.session.open_input(&id).is_none() {
             self.desk.close_input(&id);
-            return self.deny(request, NOT_SHOWN);
+            return false;
         }
         let chat = self.session.chat_uri.to_string();
         let needed = SessionChatInputRequest { id: input_key(&id), chat, request: shown };
         self.needed(SessionInputRequest::ChatInput(needed)).await;
         self.wait_for_somebody(request);
+        true
     }
 
     pub(super) async fn needed(&mut self, request: SessionInputRequest) {

@@ -34,6 +34,7 @@ mod steer;
 mod stopping;
 mod taking;
 mod telling;
+mod trust;
 mod turns;
 mod warm;
 mod worker_ends;
@@ -109,6 +110,8 @@ pub(crate) enum Input {
     Decided(AuditEntry),
     /// The host's rules have changed.
     RulesChanged,
+    /// A decision about a folder was made.
+    TrustChanged,
     /// The agent has been at rest for long enough, or its seat is wanted.
     RestOver(RestOver),
     /// Nobody has answered a request in time.
@@ -235,6 +238,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
     let (gate, decisions) =
         SessionGate::new(places, Arc::clone(&host.rules), mode, session.rules.clone(), Arc::clone(&host.clock));
     let mut rules = host.rules_version.subscribe();
+    let mut trust = host.trust_version.subscribe();
     let mut budget_changes = host.gateway.budget_changes(&session.uri).fuse();
     let head = session.queue().first().map(|message| message.id.clone());
     let mut actor = Actor {
@@ -246,6 +250,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         beside: HashMap::new(),
         workers: Workers::default(),
         stop_question: None,
+        folder_skipped: false,
         handed: None,
         loading: None,
         dropping: None,
@@ -292,6 +297,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
             why = actor.rest.over() => Input::RestOver(why),
             Some(entry) = actor.decisions.recv() => Input::Decided(entry),
             Ok(()) = rules.changed() => Input::RulesChanged,
+            Ok(()) = trust.changed() => Input::TrustChanged,
             Some(()) = budget_changes.next() => Input::BudgetChanged,
             () = calm.over() => {
                 if calm.was_kept(&actor) && actor.goes_back(&inputs).await {
@@ -347,6 +353,8 @@ pub(super) struct Actor {
     workers: Workers,
     /// What is asked about the work beside a turn that was stopped.
     stop_question: Option<StopQuestion>,
+    /// A person has left the question about the folder open: its configuration is ignored and it is not asked again.
+    folder_skipped: bool,
     /// The steering message that the driver holds for the agent.
     handed: Option<String>,
     /// Contents of the steering message are being read back, by the number of the reading.
@@ -412,6 +420,7 @@ impl Actor {
             Input::Agent(news) => self.agent_news(news).await,
             Input::Decided(entry) => self.decided(entry).await,
             Input::RulesChanged => self.review().await,
+            Input::TrustChanged => self.trust_changed(),
             Input::RestOver(why) => self.rest_over(why).await,
             Input::Unanswered(request) => self.unanswered(&request).await,
             Input::BudgetChanged => self.budget_changed().await,

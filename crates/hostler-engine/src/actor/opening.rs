@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use hostler_driver::{CloseMode, ConnectionFacts, OpenError, OpenSpec, Opened, StderrTail};
+use hostler_driver::{CloseMode, ConnectionFacts, FolderConfiguration, OpenError, OpenSpec, Opened, StderrTail};
 use tokio_util::sync::CancellationToken;
 
 use super::agent::{AgentNews, AgentState, Live};
 use super::rest::Rest;
+use super::trust::Folder;
 use super::{Actor, Input};
 use crate::config;
 use crate::fleet::{Place, Seat, Waiting};
@@ -23,14 +24,14 @@ impl Actor {
         self.is_fresh();
         if *self.machine.turn() == TurnPhase::None {
             // It is opened ahead, on a seat that was free.
-            return self.start_agent().await;
+            return self.assess_for_opening();
         }
         // The process before this one is gone, and its seat is whose turn it is.
         self.rest = Rest::default();
         match self.host.fleet.ask() {
             Place::Now(seat) => {
                 self.rest.seat = Some(seat);
-                self.start_agent().await;
+                self.assess_for_opening();
             }
             Place::Later(waiting) => self.wait_for_seat(waiting).await,
         }
@@ -60,14 +61,15 @@ impl Actor {
         }
         if let AgentState::Waiting { .. } = self.agent.state {
             self.rest.seat = Some(seat);
-            self.start_agent().await;
+            self.assess_for_opening();
         } else {
             drop(seat);
             self.agent_closed().await;
         }
     }
 
-    async fn start_agent(&mut self) {
+    /// Starts the agent with what was decided about its folder.
+    pub(super) async fn start_agent(&mut self, folder: Folder) {
         let attempt = self.agent.attempt;
         let Some(driver) = self.host.drivers.get(&self.session.session.provider).cloned() else {
             let message = format!("This host does not offer the agent {:?}.", self.session.session.provider);
@@ -101,7 +103,7 @@ impl Actor {
             effort: facts.effort.clone(),
             thinking_budget: facts.thinking_budget,
             more_directories: facts.more_directories.clone(),
-            folder_configuration: hostler_driver::FolderConfiguration::Ignored,
+            folder_configuration: folder.configuration.clone(),
             endpoint: lease.endpoint.clone(),
             gatekeeper: Arc::<SessionGate>::clone(&self.gate),
         };
@@ -115,7 +117,9 @@ impl Actor {
             };
             Input::Agent(news)
         });
-        self.agent.state = AgentState::Opening { cancel, facts, permission_mode, lease, warm };
+        self.agent.state = AgentState::Opening { cancel, facts, permission_mode, lease, warm, folder };
+        // Those of the agent before it, if there was one.
+        self.gate.set_folder_rules(&[]);
         if ahead {
             return;
         }
@@ -161,6 +165,9 @@ impl Actor {
             self.drive(TurnInput::OpenFailed(failure)).await;
             return;
         }
+        if let (true, AgentState::Opening { folder, .. }) = (opened.facts.applied_configuration, &self.agent.state) {
+            self.gate.set_folder_rules(&folder.rules);
+        }
         self.go_live(opened);
         self.tell_mode();
         self.clear_activity().await;
@@ -174,13 +181,19 @@ impl Actor {
     }
 
     fn go_live(&mut self, opened: Opened) {
-        let AgentState::Opening { facts, permission_mode, lease, warm, .. } = std::mem::take(&mut self.agent.state)
+        let AgentState::Opening { facts, permission_mode, lease, warm, folder, .. } =
+            std::mem::take(&mut self.agent.state)
         else {
             return;
         };
-        let Opened { connection, events, .. } = opened;
+        let Opened { connection, events, facts: told } = opened;
         let connection = connection.into();
-        self.agent.state = AgentState::Live(Live { connection, events, facts, permission_mode, lease, warm });
+        let folder = folder.configuration;
+        // A configuration that has changed since it was assessed is not applied, and asked about before the first message.
+        let as_decided = told.applied_configuration == matches!(folder, FolderConfiguration::Applied { .. });
+        let assessed = warm.is_none() && as_decided;
+        self.agent.state =
+            AgentState::Live(Live { connection, events, facts, permission_mode, lease, warm, folder, assessed });
     }
 }
 

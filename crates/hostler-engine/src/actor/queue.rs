@@ -3,9 +3,8 @@
 use ahp_types::StateAction;
 use ahp_types::actions::{
     ChatPendingMessageRemovedAction, ChatPendingMessageSetAction, ChatQueuedMessagesReorderedAction,
-    ChatTurnStartedAction, SessionMetaChangedAction,
+    ChatTurnStartedAction,
 };
-use ahp_types::common::JsonObject;
 use ahp_types::state::{Message, MessageKind, PendingMessageKind};
 use serde_json::Value;
 use uuid::Uuid;
@@ -151,17 +150,10 @@ impl Actor {
     /// Says whether the queue waits for a person, if that is news.
     pub(super) async fn tell_queue(&mut self) {
         let paused = self.machine.is_paused();
-        let now = self.session.session.meta.as_ref();
-        let hostler = now.and_then(|meta| meta.get("hostler")).and_then(Value::as_object);
-        let told = hostler.and_then(|hostler| hostler.get(QUEUE_PAUSED)).and_then(Value::as_bool).unwrap_or(false);
-        if told == paused {
-            return;
+        let told = self.session.hostler_meta(QUEUE_PAUSED).and_then(Value::as_bool).unwrap_or(false);
+        if told != paused {
+            self.tell_meta(QUEUE_PAUSED, paused.into()).await;
         }
-        let mut hostler = hostler.cloned().unwrap_or_default();
-        hostler.insert(QUEUE_PAUSED.to_owned(), paused.into());
-        let mut meta: JsonObject = now.cloned().unwrap_or_default();
-        meta.insert("hostler".to_owned(), hostler.into());
-        self.tell_session(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta: Some(meta) })).await;
     }
 }
 

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ahp_types::StateAction;
-use ahp_types::actions::{SessionIsReadChangedAction, SessionReadyAction};
+use ahp_types::actions::{SessionIsReadChangedAction, SessionMetaChangedAction, SessionReadyAction};
 use ahp_types::state::SessionStatus;
 use hostler_store::{Durability, Entry, StoreError};
+use serde_json::Value;
 
 use super::{Actor, Input, put};
 use crate::catalogue::difference;
 use crate::hub::NoticeKind;
+use crate::session::HOSTLER;
 use crate::uri;
 
 /// How long changes of the line in the list are gathered.
@@ -72,6 +74,15 @@ impl Actor {
             }
             Err(error) => tracing::error!(%error, "an action was skipped"),
         }
+    }
+
+    /// Sets a key below `hostler` in the session's `_meta`.
+    pub(super) async fn tell_meta(&mut self, key: &str, value: Value) {
+        let mut meta = self.session.session.meta.clone().unwrap_or_default();
+        let mut hostler = meta.get(HOSTLER).and_then(Value::as_object).cloned().unwrap_or_default();
+        hostler.insert(key.to_owned(), value);
+        meta.insert(HOSTLER.to_owned(), hostler.into());
+        self.tell_session(StateAction::SessionMetaChanged(SessionMetaChangedAction { meta: Some(meta) })).await;
     }
 
     /// The session's line in the list, in memory, on disk and for everybody who watches it.

@@ -34,7 +34,7 @@ impl Actor {
                     Effect::Open => self.open_agent().await,
                     Effect::Adapt => self.adapt_agent(),
                     Effect::Send(turn) => match self.use_warm().await {
-                        Ok(()) => self.send_prompt(turn),
+                        Ok(()) => self.send_to_assessed(turn),
                         Err(failure) => inputs.push_back(TurnInput::Distrusted(failure)),
                     },
                     Effect::RunLocal(turn) => {

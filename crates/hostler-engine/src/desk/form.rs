@@ -6,8 +6,9 @@ use ahp_types::state::{
     ChatInputSingleSelectQuestion, ChatInputTextQuestion,
 };
 use hostler_driver::{Answer, Choice, Question, QuestionAnswer, QuestionKind};
+use hostler_trust::{Assessment, Decision};
 
-use super::Refusal;
+use super::{Refusal, folder};
 
 /// The longest answer in own words.
 const MAX_TEXT: usize = 64 * 1024;
@@ -27,7 +28,18 @@ const REVISE: &str = "revise";
 pub(crate) struct Form {
     message: Option<String>,
     questions: Vec<Question>,
-    is_plan: bool,
+    about: About,
+}
+
+/// Who asks, and about what.
+#[derive(Debug)]
+enum About {
+    /// A tool or an MCP server.
+    Agent,
+    /// The agent, about its plan.
+    Plan,
+    /// The host, about the configuration of a folder.
+    Folder(Box<Assessment>),
 }
 
 /// What the answers mean.
@@ -37,12 +49,28 @@ pub(crate) enum Outcome {
     Answered(Answer),
     /// The plan is carried out, in this permission mode.
     Proceed(&'static str),
+    /// What was decided about the folder. Nothing: it is ignored in this session, and not remembered.
+    Folder(Option<Decision>),
 }
 
 impl Form {
     /// Questions of a tool or of an MCP server.
     pub(crate) fn new(message: Option<String>, questions: Vec<Question>) -> Self {
-        Self { message, questions, is_plan: false }
+        Self { message, questions, about: About::Agent }
+    }
+
+    /// Whether the configuration of a folder may apply.
+    pub(crate) fn folder(assessment: Assessment) -> Self {
+        let message = Some(folder::message(&assessment));
+        Self { message, questions: vec![folder::question()], about: About::Folder(Box::new(assessment)) }
+    }
+
+    /// The folder that is asked about, as it was when the question was made.
+    pub(crate) fn assessment(&self) -> Option<&Assessment> {
+        match &self.about {
+            About::Folder(assessment) => Some(assessment),
+            About::Agent | About::Plan => None,
+        }
     }
 
     /// A plan that wants to be carried out.
@@ -61,7 +89,7 @@ impl Form {
             required: true,
         };
         let message = plan.unwrap_or_else(|| PLAN_UNSEEN.to_owned());
-        Self { message: Some(message), questions: vec![question], is_plan: true }
+        Self { message: Some(message), questions: vec![question], about: About::Plan }
     }
 
     /// As clients see it.
@@ -76,9 +104,13 @@ impl Form {
         }
     }
 
-    /// What is done if nobody answers and everything is to be allowed; nothing for questions, which have no yes.
+    /// What is done without an answer; nothing for questions, which have no yes. No folder is trusted without a person.
     pub(crate) fn unattended(&self, allowed: bool) -> Option<Outcome> {
-        (self.is_plan && allowed).then_some(Outcome::Proceed("default"))
+        match self.about {
+            About::Plan => allowed.then_some(Outcome::Proceed("default")),
+            About::Folder(_) => Some(Outcome::Folder(None)),
+            About::Agent => None,
+        }
     }
 
     pub(super) fn has(&self, question: &str) -> bool {
@@ -103,13 +135,13 @@ impl Form {
         response: ChatInputResponseKind,
         answer: impl Fn(&str) -> Option<ChatInputAnswer>,
     ) -> Result<Outcome, Refusal> {
-        let declined = if self.is_plan { PLAN_DECLINED } else { DECLINED };
-        match response {
-            ChatInputResponseKind::Accept => {}
-            ChatInputResponseKind::Cancel if !self.is_plan => return Ok(Outcome::Answered(Answer::Skip)),
-            ChatInputResponseKind::Decline | ChatInputResponseKind::Cancel => {
-                return Ok(Outcome::Answered(Answer::Deny { message: declined.to_owned() }));
-            }
+        let denied = |message: &str| Ok(Outcome::Answered(Answer::Deny { message: message.to_owned() }));
+        match (response, &self.about) {
+            (ChatInputResponseKind::Accept, _) => {}
+            (_, About::Folder(_)) => return Ok(Outcome::Folder(None)),
+            (_, About::Plan) => return denied(PLAN_DECLINED),
+            (ChatInputResponseKind::Cancel, About::Agent) => return Ok(Outcome::Answered(Answer::Skip)),
+            (ChatInputResponseKind::Decline, About::Agent) => return denied(DECLINED),
         }
         let mut answers = Vec::new();
         for question in &self.questions {
@@ -120,7 +152,11 @@ impl Form {
                 None => {}
             }
         }
-        if self.is_plan { decision(&answers) } else { Ok(Outcome::Answered(Answer::Answers(answers))) }
+        match self.about {
+            About::Plan => decision(&answers),
+            About::Folder(_) => Ok(Outcome::Folder(Some(folder::decision(&answers)?))),
+            About::Agent => Ok(Outcome::Answered(Answer::Answers(answers))),
+        }
     }
 }
 

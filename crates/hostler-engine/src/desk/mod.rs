@@ -4,6 +4,7 @@
 //! answer is about what was shown: one request, one call, one input.
 
 mod choice;
+mod folder;
 mod form;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use ahp_types::state::{ConfirmationOption, ToolCallCancellationReason, ToolCallC
 use ahp_types::{StringOrMarkdown, state::ChatInputAnswer};
 use hostler_driver::{Answer, PermissionRequest, RequestId};
 use hostler_rules::Rule;
+use hostler_trust::Assessment;
 use serde_json::value::RawValue;
 
 pub(crate) use self::choice::{Choices, Reach};
@@ -135,6 +137,11 @@ impl Desk {
 
     pub(crate) fn input(&self, id: &str) -> Option<&InputRequest> {
         self.inputs.get(id)
+    }
+
+    /// The question about a folder, and the folder as it was when the question was made.
+    pub(crate) fn folder_question(&self) -> Option<(&RequestId, &Assessment)> {
+        self.inputs.values().find_map(|open| Some((&open.request, open.form.assessment()?)))
     }
 
     /// The call is answered: it leaves the desk, once.

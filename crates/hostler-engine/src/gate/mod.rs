@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use hostler_driver::{Clock, Gate, GatedCall, Gatekeeper};
+use hostler_driver::{Clock, FolderRule, Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
     Call, Decision, Disk, Effect, Mode, Page, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why,
     explain, judge, plan_of, suggest,
@@ -38,6 +38,8 @@ struct Policy {
     next: VecDeque<Mode>,
     /// The session's own rules.
     rules: RuleSet,
+    /// The rules of the folder, if its configuration is applied.
+    folder: Result<RuleSet, RuleSetError>,
     /// All rules that hold, and for which page of the book that is true.
     joined: Option<(u64, Result<Arc<RuleSet>, RuleSetError>)>,
 }
@@ -86,7 +88,8 @@ impl SessionGate {
         clock: Arc<dyn Clock>,
     ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
         let (log, decisions) = mpsc::channel(UNWRITTEN);
-        let policy = RwLock::new(Policy { mode, next: VecDeque::new(), rules, joined: None });
+        let policy =
+            RwLock::new(Policy { mode, next: VecDeque::new(), rules, folder: Ok(RuleSet::default()), joined: None });
         let (asked, plan) = (Mutex::default(), Mutex::default());
         (Arc::new(Self { places, book, policy, log, clock, asked, plan }), decisions)
     }
@@ -124,6 +127,23 @@ impl SessionGate {
             policy.joined = None;
             rules.iter().try_for_each(|rule| policy.rules.add(rule.clone()).map(drop))
         })
+    }
+
+    /// These are the rules of the folder from now on. If there are too many, every call is asked about.
+    pub(crate) fn set_folder_rules(&self, rules: &[FolderRule]) {
+        let parsed = rules.iter().filter_map(|rule| {
+            let effect = match rule.effect.as_str() {
+                "allow" => Effect::Allow,
+                "ask" => Effect::Ask,
+                "deny" => Effect::Deny,
+                _ => return None,
+            };
+            let parsed = Rule::parse(effect, Scope::Workspace, &rule.pattern);
+            parsed.inspect_err(|error| tracing::warn!(%error, "a permission rule of a folder was left out")).ok()
+        });
+        let mut set = RuleSet::default();
+        let folder = parsed.into_iter().try_for_each(|rule| set.add(rule).map(drop)).map(|()| set);
+        self.change(|policy| (policy.folder, policy.joined) = (folder, None));
     }
 
     /// What the gate says about a call, without writing it down.
@@ -179,6 +199,7 @@ impl SessionGate {
             let fresh = policy.joined.as_ref().is_some_and(|(version, _)| *version == page.version);
             if !fresh {
                 let joined = page.rules_for(&self.places.directory).and_then(|mut rules| {
+                    rules.join(policy.folder.as_ref().map_err(Clone::clone)?)?;
                     rules.join(&policy.rules)?;
                     Ok(Arc::new(rules))
                 });

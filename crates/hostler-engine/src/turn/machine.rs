@@ -97,6 +97,7 @@ impl TurnMachine {
             Input::Adapted => self.adapted(),
             Input::NotAdapted => self.not_adapted(),
             Input::Unsent { turn, reason } => self.unsent(&turn, reason),
+            Input::Reopen(turn) => self.reopen(&turn),
             Input::Began => self.began(),
             Input::BeganUnasked(reason) => self.began_unasked(reason),
             Input::OwnTurn(turn) => self.own_turn(turn),
@@ -366,6 +367,17 @@ impl TurnMachine {
             (_, AgentPhase::Interrupting) => {
                 self.agent = AgentPhase::Idle;
                 self.proceed()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Another agent has to take the turn, of which this one has nothing.
+    fn reopen<R>(&mut self, unsent: &str) -> Vec<Effect<R>> {
+        match (&self.turn, self.agent) {
+            (TurnPhase::Running { turn, own: false }, AgentPhase::Busy) if turn == unsent => {
+                self.turn = TurnPhase::Pending(turn.clone());
+                self.close(Effect::CloseGracefully)
             }
             _ => Vec::new(),
         }

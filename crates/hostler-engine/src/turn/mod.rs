@@ -134,6 +134,8 @@ pub enum Input<R> {
         /// Why.
         reason: R,
     },
+    /// The prompt of this turn was not written to the agent, and another agent has to take the turn.
+    Reopen(TurnId),
     /// The agent began to work on our prompt.
     Began,
     /// The agent began to work without a prompt, for this reason.

@@ -29,6 +29,7 @@ mod rpc;
 mod search;
 mod server;
 mod tls;
+mod trust;
 mod version;
 mod ws;
 

@@ -22,7 +22,7 @@ use crate::files::ClientFiles;
 use crate::protocol::commands;
 use crate::rpc::RpcError;
 use crate::version::{self, Version};
-use crate::{decode, pass, resources, search};
+use crate::{decode, pass, resources, search, trust};
 
 /// A command that the connection carries out, decoded.
 pub(crate) enum Command {
@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Search(SearchWish),
     /// Look what is wrong with what the agents keep.
     SessionsDoctor,
+    /// Say or decide whether a folder's configuration applies; the folder is read.
+    Trust(trust::Request),
     /// Put a tag on a session, or take it off.
     Tag(TagParams),
     /// Take pictures out of a conversation; its agent is closed for that.
@@ -240,6 +242,11 @@ pub(crate) fn command(
         },
         // AHP has no word for looking after what agents keep.
         "hostler/sessionsDoctor" => return Command::SessionsDoctor,
+        // AHP has no word for what folders bring.
+        method if trust::METHODS.contains(&method) => match trust::Request::read(method, params) {
+            Ok(request) => return Command::Trust(request),
+            Err(error) => Err(error),
+        },
         "hostler/tagSession" => match decode::params::<TagParams>(params) {
             Ok(params) => return Command::Tag(params),
             Err(error) => Err(error),

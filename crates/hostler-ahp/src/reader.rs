@@ -181,6 +181,7 @@ impl Reader {
             Command::Resource(request) => self.resource(id, request).await,
             Command::Search(wish) => self.later(id, async move { crate::search::search(&engine, wish).await }),
             Command::SessionsDoctor => self.look_up(id, async move { crate::checkup::check_up(&engine).await }).await,
+            Command::Trust(request) => self.look_up(id, request.carry_out(engine)).await,
             Command::Tag(params) => self.later(id, async move {
                 engine.tag_session(&params.channel, params.tag.as_deref()).await?;
                 Ok(Value::Null)

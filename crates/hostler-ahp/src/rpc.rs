@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0: telling messages apart, and errors with AHP's codes.
 
 use ahp_types::errors::{AuthRequiredErrorData, PermissionDeniedErrorData, ahp_error_codes, json_rpc_error_codes};
-use hostler_engine::{EngineError, TerminalError};
+use hostler_engine::{EngineError, TerminalError, TrustError};
 use serde::Deserialize as _;
 use serde_json::Value;
 
@@ -118,7 +118,10 @@ impl From<EngineError> for RpcError {
             EngineError::ProviderNotFound(_) => ahp_error_codes::PROVIDER_NOT_FOUND,
             EngineError::ClientUnknown | EngineError::ContentNotFound(_) => ahp_error_codes::NOT_FOUND,
             EngineError::SignInNeeded { .. } => ahp_error_codes::AUTH_REQUIRED,
-            EngineError::Invalid(_) => json_rpc_error_codes::INVALID_PARAMS,
+            EngineError::Trust(TrustError::NotAFolder { .. }) => ahp_error_codes::NOT_FOUND,
+            EngineError::Trust(TrustError::Changed { .. }) => ahp_error_codes::CONFLICT,
+            EngineError::Trust(TrustError::File(_) | TrustError::Full) => json_rpc_error_codes::INTERNAL_ERROR,
+            EngineError::Invalid(_) | EngineError::Trust(_) => json_rpc_error_codes::INVALID_PARAMS,
             EngineError::Store(_)
             | EngineError::Rules(_)
             | EngineError::Record(_)

@@ -102,5 +102,9 @@ commands! {
     "hostler/sessionsDoctor" "root" "" => "conversations, findings, more" [-32603] Offered;
     "hostler/signOut" "root" "id?" => "signedOut" [-32008, -32603] Offered;
     "hostler/tagSession" "session" "tag: text or null" => "null" [-32001, -32602, -32603] Offered;
+    "hostler/listTrust" "root" "" => "items, trustedFolders" [-32603] Offered;
+    "hostler/checkTrust" "root" "directory, provider?" => "directory, state, trustedBy?, inheritedFrom?, reason?, configuration, difference?" [-32002, -32008, -32602] Offered;
+    "hostler/setTrust" "root" "directory, provider?, decision: trust, trustSubfolders or restrict, fingerprint" => "as `hostler/checkTrust`" [-32002, -32008, -32011, -32602, -32603] Offered;
+    "hostler/removeTrust" "root" "directory" => "removed" [-32602, -32603] Offered;
     "hostler/stopBackgroundWork" "chat" "id" => "null" [-32001, -32602] Offered;
 }

@@ -61,6 +61,8 @@ mod subscribing;
 mod terminals;
 #[path = "protocol/transport.rs"]
 mod transport;
+#[path = "protocol/trust.rs"]
+mod trust;
 #[path = "protocol/turns.rs"]
 mod turns;
 #[path = "protocol/vanishing.rs"]
@@ -105,6 +107,7 @@ fn no_case_is_lost() {
         subscribing::CASES,
         terminals::CASES,
         transport::CASES,
+        trust::CASES,
         turns::CASES,
         vanishing::CASES,
         versions::CASES,

@@ -23,6 +23,7 @@ use crate::pump::Pump;
 use crate::stats::Counters;
 use crate::transcript::Transcripts;
 use crate::wire::{HostMessage, HostRequest, LiveSettings};
+use crate::workspace::Stage;
 
 /// Events that may wait for the engine. A full queue holds the agent back; it is never dropped while the connection
 /// is wanted.
@@ -82,6 +83,7 @@ impl ClaudeConnection {
         transcripts: Transcripts,
         spec: &OpenSpec,
         counters: Arc<Counters>,
+        stage: Stage,
     ) -> (Self, mpsc::Receiver<DriverEvent>) {
         let AgentProcess { stdin, stdout, handle } = process;
         let mapper = Mutex::new(Mapper::in_directory(transcripts.working_directory()));
@@ -101,6 +103,7 @@ impl ClaudeConnection {
             transcripts,
             gatekeeper: Arc::clone(&spec.gatekeeper),
             bearer: spec.endpoint.bearer.clone(),
+            stage: Some(stage),
         };
         let tasks = TaskTracker::new();
         tasks.spawn(write_lines(stdin, queued, gone.clone()));

@@ -2,13 +2,14 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use hostler_driver::{
     Archive, ArchiveError, ConversationStart, Driver, DropError, Images, OpenError, OpenSpec, Opened, Prompt,
-    ProviderInfo, ResumeToken, ToolDisplay,
+    ProviderInfo, ResumeToken, ToolDisplay, WorkspaceConfiguration,
 };
 use hostler_process::SupervisorCommand;
 use serde_json::value::RawValue;
@@ -23,6 +24,7 @@ use crate::stats::{Counters, WireStats};
 use crate::stored::Transcripts;
 use crate::transcript::config_directory;
 use crate::version::{Version, VersionCache};
+use crate::workspace::{self, Snapshot};
 
 /// How long a handshake may take: cold caches and slow disks included.
 pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -112,6 +114,7 @@ pub struct ClaudeDriver {
     versions: Arc<VersionCache>,
     archive: Option<Arc<Transcripts>>,
     counters: Arc<Counters>,
+    is_older: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for ClaudeDriver {
@@ -121,10 +124,17 @@ impl fmt::Debug for ClaudeDriver {
 }
 
 impl ClaudeDriver {
-    /// A driver for one executable.
+    /// A driver for one executable. Removes what agents of hosts that were killed have left in the runtime directory.
     pub fn new(config: ClaudeConfig) -> Self {
+        workspace::remove_leftovers(&config.runtime_dir, &config.holder);
         let archive = config.config_directory().map(|directory| Arc::new(Transcripts::under(&directory)));
-        Self { config: Arc::new(config), versions: Arc::default(), archive, counters: Arc::default() }
+        Self {
+            config: Arc::new(config),
+            versions: Arc::default(),
+            archive,
+            counters: Arc::default(),
+            is_older: Arc::default(),
+        }
     }
 
     /// What its connections have read and skipped. Unknown and sub-agent messages are added when a connection ends.
@@ -157,6 +167,10 @@ impl Driver for ClaudeDriver {
         fingerprint(self.config.config_directory().as_deref(), working_directory)
     }
 
+    fn workspace_configuration(&self, working_directory: &Path) -> WorkspaceConfiguration {
+        Snapshot::read(working_directory, self.config.config_directory().as_deref()).configuration
+    }
+
     fn display(&self, tool: &str, input: &RawValue, working_directory: &Path) -> ToolDisplay {
         display::display(tool, Some(input), working_directory)
     }
@@ -178,9 +192,15 @@ impl Driver for ClaudeDriver {
     }
 
     fn open(&self, spec: OpenSpec) -> BoxFuture<'static, Result<Opened, OpenError>> {
-        let own = self.archive.as_ref().map(|archive| archive.own_agents()).unwrap_or_default();
+        let shared = open::Shared {
+            config: Arc::clone(&self.config),
+            versions: Arc::clone(&self.versions),
+            counters: Arc::clone(&self.counters),
+            own: self.archive.as_ref().map(|archive| archive.own_agents()).unwrap_or_default(),
+            is_older: Arc::clone(&self.is_older),
+        };
         let back = self.lead_back(&spec.conversation);
-        let open = open::open(self.config.clone(), self.versions.clone(), self.counters.clone(), own, spec);
+        let open = open::open(shared, spec);
         async move {
             if let Some(Err(error)) = futures::future::OptionFuture::from(back).await {
                 tracing::debug!(%error, "it is not known where the agent goes on");

@@ -12,6 +12,7 @@
 //! * [`ClaudeDriver`]: everything about starting an agent and talking to it.
 //! * [`stored`]: its transcripts, read without it.
 //! * [`install`]: the managed builds.
+//! * `workspace`: what a folder's own configuration brings, and what an agent is started on instead of it.
 //!
 //! **Architecture Invariant:** this is the only crate that knows Claude Code's words. It knows nothing of AHP, clients
 //! or the engine, and it reads no environment variable: what it needs is in [`ClaudeConfig`].
@@ -43,9 +44,11 @@ pub mod stored;
 mod transcript;
 mod version;
 pub mod wire;
+mod workspace;
 
 pub use driver::{ClaudeConfig, ClaudeDriver, DEFAULT_HANDSHAKE_TIMEOUT, plans_directory};
 pub use executable::Executable;
 pub use on_demand::OnDemandDriver;
 pub use stats::WireStats;
 pub use version::Version;
+pub use workspace::workspace_configuration;

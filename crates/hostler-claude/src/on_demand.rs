@@ -7,7 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use hostler_driver::{
     Archive, Driver, DropError, Images, InstallError, Installer, OpenError, OpenErrorKind, OpenSpec, Opened,
-    ProgressSink, Prompt, ProviderInfo, ResumeToken, StderrTail, ToolDisplay,
+    ProgressSink, Prompt, ProviderInfo, ResumeToken, StderrTail, ToolDisplay, WorkspaceConfiguration,
 };
 use serde_json::value::RawValue;
 
@@ -71,6 +71,10 @@ impl Driver for OnDemandDriver {
 
     fn settings_fingerprint(&self, working_directory: &Path) -> String {
         self.0.driver().settings_fingerprint(working_directory)
+    }
+
+    fn workspace_configuration(&self, working_directory: &Path) -> WorkspaceConfiguration {
+        self.0.driver().workspace_configuration(working_directory)
     }
 
     fn display(&self, tool: &str, input: &RawValue, working_directory: &Path) -> ToolDisplay {

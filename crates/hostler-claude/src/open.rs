@@ -1,12 +1,13 @@
 //! Starting an agent: checks, lock, process, handshake, version. Whatever fails, nothing is left.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hostler_driver::{
-    AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, DriverEvent, OpenError,
-    OpenSpec, Opened, TurnOutcome,
+    AgentCommand, CloseMode, Connection, ConnectionError, ConnectionFacts, ConversationStart, DriverEvent,
+    FolderConfiguration, OpenError, OpenSpec, Opened, TurnOutcome,
 };
 use hostler_process::{ConversationLock, Environment, LockError, SpawnSpec};
 use serde::Deserialize;
@@ -24,6 +25,7 @@ use crate::stored::OwnAgents;
 use crate::transcript::{Stored, Transcripts};
 use crate::version::{Version, VersionCache};
 use crate::wire::HostRequest;
+use crate::workspace::{CONFIG_ROOT_FLAG, Recipe, Snapshot, Stage};
 
 /// How long a supervisor may take to end a tree: a second of politeness, and some time to be done with it.
 const LAST_BREATH: Duration = Duration::from_secs(3);
@@ -43,14 +45,36 @@ struct HandshakeAnswer {
     claude_code_version: Option<String>,
 }
 
+/// What the agents of one driver share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) config: Arc<ClaudeConfig>,
+    pub(crate) versions: Arc<VersionCache>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) own: Arc<OwnAgents>,
+    /// Whether the executable does not know [`Recipe::ConfigRoot`].
+    pub(crate) is_older: Arc<AtomicBool>,
+}
+
 /// Opens a connection. Dropping this future half-way ends what it started: the connection ends with its owner.
-pub(crate) async fn open(
-    config: Arc<ClaudeConfig>,
-    versions: Arc<VersionCache>,
-    counters: Arc<Counters>,
-    own: Arc<OwnAgents>,
-    spec: OpenSpec,
-) -> Result<Opened, OpenError> {
+pub(crate) async fn open(shared: Shared, spec: OpenSpec) -> Result<Opened, OpenError> {
+    let is_script = matches!(shared.config.executable, Executable::Js { .. });
+    if !is_script && !shared.is_older.load(Ordering::Relaxed) {
+        match attempt(shared.clone(), &spec, Recipe::ConfigRoot).await {
+            Err(error) if error.stderr.as_str().contains(CONFIG_ROOT_FLAG) => {
+                tracing::info!(
+                    "this build of Claude Code does not know {CONFIG_ROOT_FLAG}; starting it in another way"
+                );
+                shared.is_older.store(true, Ordering::Relaxed);
+            }
+            outcome => return outcome,
+        }
+    }
+    attempt(shared, &spec, Recipe::UserOnly).await
+}
+
+async fn attempt(shared: Shared, spec: &OpenSpec, recipe: Recipe) -> Result<Opened, OpenError> {
+    let Shared { config, versions, counters, own, .. } = shared;
     // Resolved like the agent does it, so that both know the conversation's folder by the same name.
     let working_directory = match tokio::fs::canonicalize(&spec.working_directory).await {
         Ok(path) if path.is_dir() => path,
@@ -61,22 +85,25 @@ pub(crate) async fn open(
     {
         return Err(failure::script_missing(cli));
     }
+    let lock = lock(&config, &spec.conversation.id().to_string()).await?;
+    let stage = stage(Arc::clone(&config), spec, recipe, working_directory.clone()).await?;
     let environment = options::environment(
         &config.host_environment,
         &config.upstream_credentials,
+        &stage.environment,
         &config.agent_env,
         &spec.endpoint,
         &spec.model,
     );
     let transcripts = Transcripts::new(&environment, &working_directory);
-    let lock = lock(&config, &spec.conversation.id().to_string()).await?;
-    let process_spec = process_spec(&config, &spec, &transcripts, &environment, &working_directory, lock).await?;
+    let applied_configuration = stage.is_applied;
+    let process_spec = process_spec(&config, spec, &stage, &transcripts, &environment, lock).await?;
     let process = hostler_process::spawn(process_spec)
         .await
         .map_err(|cause| failure::not_spawned(&cause, &config.executable, &working_directory))?;
     let pid = process.handle.pid();
     own.add(pid);
-    let (connection, mut events) = ClaudeConnection::start(process, transcripts, &spec, counters);
+    let (connection, mut events) = ClaudeConnection::start(process, transcripts, spec, counters, stage);
 
     let answer = handshake(&config, &connection, &mut events).await?;
     let version = match told_version(answer.as_deref()) {
@@ -88,12 +115,8 @@ pub(crate) async fn open(
         return Err(failure::wrong_version(&config.executable, version, config.min_version, remains));
     }
     let commands = told_commands(answer.as_deref());
-    let facts = ConnectionFacts {
-        pid,
-        version: version.map(|version| version.to_string()),
-        commands,
-        applied_configuration: false,
-    };
+    let facts =
+        ConnectionFacts { pid, version: version.map(|version| version.to_string()), commands, applied_configuration };
     Ok(Opened { connection: Box::new(connection), events, facts })
 }
 
@@ -109,12 +132,38 @@ pub(crate) async fn lock(config: &ClaudeConfig, conversation: &str) -> Result<Co
     }
 }
 
+/// Prepares what the agent is started on: the folder's configuration as it is at this moment, if it is what was trusted, and
+/// nothing of it otherwise. Only the copy is compared, and only the copy is used.
+async fn stage(
+    config: Arc<ClaudeConfig>,
+    spec: &OpenSpec,
+    recipe: Recipe,
+    working_directory: PathBuf,
+) -> Result<Stage, OpenError> {
+    let conversation = spec.conversation.id().to_string();
+    let folder = spec.folder_configuration.clone();
+    let prepare = move || {
+        let own = config.config_directory();
+        let applied = match folder {
+            FolderConfiguration::Ignored => None,
+            FolderConfiguration::Applied { fingerprint } => {
+                let read = Snapshot::read(&working_directory, own.as_deref());
+                (read.configuration.problem.is_none() && read.configuration.fingerprint == fingerprint).then_some(read)
+            }
+        };
+        let own = own.as_deref();
+        Stage::prepare(&config.runtime_dir, &conversation, recipe, &working_directory, own, applied)
+    };
+    let prepared = tokio::task::spawn_blocking(prepare).await.map_err(std::io::Error::other).flatten();
+    prepared.map_err(|cause| failure::other(format!("Claude Code's configuration could not be prepared: {cause}.")))
+}
+
 async fn process_spec(
     config: &ClaudeConfig,
     spec: &OpenSpec,
+    stage: &Stage,
     transcripts: &Transcripts,
     environment: &Environment,
-    working_directory: &Path,
     lock: ConversationLock,
 ) -> Result<SpawnSpec, OpenError> {
     let identity = match &spec.conversation {
@@ -133,14 +182,14 @@ async fn process_spec(
         },
     };
     let (program, mut args) = config.executable.command();
-    let ours = options::arguments(&identity, spec)
+    let ours = options::arguments(&identity, spec, stage)
         .map_err(|cause| failure::other(format!("Claude Code's settings could not be written: {cause}.")))?;
     args.extend(ours);
     Ok(SpawnSpec {
         program,
         args,
         env: environment.clone(),
-        cwd: working_directory.to_owned(),
+        cwd: transcripts.working_directory().to_owned(),
         supervisor: config.supervisor.clone(),
         lock: Some(lock.into()),
         redact: vec![spec.endpoint.bearer.clone()],

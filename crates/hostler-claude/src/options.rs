@@ -6,8 +6,9 @@ use std::ffi::{OsStr, OsString};
 use hostler_driver::{Endpoint, OpenSpec};
 use hostler_process::Environment;
 use secrecy::ExposeSecret;
-use serde::Serialize;
 use uuid::Uuid;
+
+use crate::workspace::Stage;
 
 /// Variables of the host that never reach an agent, beside the upstream's credentials.
 const DENIED: [&str; 4] = ["NODE_OPTIONS", "CLAUDECODE", "DEBUG", "GITHUB_ACTIONS"];
@@ -36,12 +37,16 @@ pub(crate) enum Identity {
 }
 
 /// The agent's arguments. Values are glued to their flags, so that none can be taken for a flag itself.
-pub(crate) fn arguments(identity: &Identity, spec: &OpenSpec) -> Result<Vec<OsString>, serde_json::Error> {
+pub(crate) fn arguments(
+    identity: &Identity,
+    spec: &OpenSpec,
+    stage: &Stage,
+) -> Result<Vec<OsString>, serde_json::Error> {
     let identity = match identity {
         Identity::New(id) => format!("--session-id={id}"),
         Identity::Resume(token) => format!("--resume={token}"),
     };
-    let OpenSpec { model, permission_mode, endpoint, .. } = spec;
+    let OpenSpec { model, permission_mode, .. } = spec;
     let mut arguments = vec![
         "--output-format=stream-json".to_owned(),
         "--verbose".to_owned(),
@@ -50,10 +55,8 @@ pub(crate) fn arguments(identity: &Identity, spec: &OpenSpec) -> Result<Vec<OsSt
         "--permission-prompt-tool=stdio".to_owned(),
         format!("--permission-mode={permission_mode}"),
         format!("--model={model}"),
-        "--setting-sources=user,project,local".to_owned(),
-        format!("--settings={}", pinned_settings(endpoint)?),
-        // A project's servers are programs and addresses that start without a question. The user's own are switched off
-        // with them: there is no way yet to tell the two apart.
+        format!("--settings={}", pinned_settings(spec, stage)?),
+        // Servers are programs and addresses that start without a question: the user's own are switched off, too.
         "--strict-mcp-config".to_owned(),
         identity,
     ];
@@ -62,12 +65,7 @@ pub(crate) fn arguments(identity: &Identity, spec: &OpenSpec) -> Result<Vec<OsSt
     }
     arguments.extend(spec.effort.as_ref().map(|effort| format!("--effort={effort}")));
     arguments.extend(spec.thinking_budget.map(|tokens| format!("--max-thinking-tokens={tokens}")));
-    let directories = spec.more_directories.iter().map(|directory| {
-        let mut argument = OsString::from("--add-dir=");
-        argument.push(directory);
-        argument
-    });
-    Ok(arguments.into_iter().map(OsString::from).chain(directories).collect())
+    Ok(arguments.into_iter().map(OsString::from).chain(stage.arguments.iter().cloned()).collect())
 }
 
 /// Whether a model is one of the agent's maker. For others the environment says which models do the small jobs.
@@ -75,10 +73,12 @@ pub(crate) fn is_of_its_maker(model: &str) -> bool {
     model.starts_with("claude-")
 }
 
-/// The agent's environment: the host's without what must not be seen, then what the configuration adds, then ours.
+/// The agent's environment: the host's without what must not be seen, then the folder's, then what the configuration adds, then
+/// ours.
 pub(crate) fn environment(
     host: &[(OsString, OsString)],
     upstream_credentials: &[OsString],
+    folder: &[(OsString, OsString)],
     configured: &[(OsString, OsString)],
     endpoint: &Endpoint,
     model: &str,
@@ -90,7 +90,7 @@ pub(crate) fn environment(
     environment.retain(|name, _| {
         !DENIED.iter().any(|denied| name == OsStr::new(denied)) && !upstream_credentials.iter().any(|c| c == name)
     });
-    for (name, value) in configured {
+    for (name, value) in folder.iter().chain(configured) {
         environment.set(name, value);
     }
     for name in ["NO_PROXY", "no_proxy"] {
@@ -118,6 +118,7 @@ pub(crate) fn environment(
     ] {
         environment.set(name, value);
     }
+    neutralize_git(&mut environment);
     if !is_of_its_maker(model) {
         // The agent has small jobs done by small models of its own maker, which this model's provider does not have.
         for name in SMALLER_MODELS {
@@ -127,22 +128,31 @@ pub(crate) fn environment(
     environment
 }
 
+/// Settings that hold in every repository: no `.git/config` has a monitor started, and none is found inside of a work tree.
+const GIT_SETTINGS: [(&str, &str); 2] = [("core.fsmonitor", "false"), ("safe.bareRepository", "explicit")];
+
+/// Adds settings for git behind those that the environment holds already, and takes away its pager.
+fn neutralize_git(environment: &mut Environment) {
+    let count = environment.get("GIT_CONFIG_COUNT").and_then(OsStr::to_str).and_then(|count| count.parse().ok());
+    let first: u32 = count.unwrap_or(0);
+    let mut next = first;
+    for (key, value) in GIT_SETTINGS {
+        environment.set(format!("GIT_CONFIG_KEY_{next}"), key);
+        environment.set(format!("GIT_CONFIG_VALUE_{next}"), value);
+        next = next.saturating_add(1);
+    }
+    environment.set("GIT_CONFIG_COUNT", next.to_string());
+    environment.set("GIT_PAGER", "cat");
+}
+
 /// Settings on the command line beat every settings file, and settings files beat the environment. So everything that
 /// could route traffic past the gateway is pinned here.
 ///
 /// The bearer is not: anybody on the machine can read an argument list. `CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST` makes
 /// the agent ignore a token that settings name, so the environment's stays.
-fn pinned_settings(endpoint: &Endpoint) -> Result<String, serde_json::Error> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Settings<'a> {
-        api_key_helper: &'static str,
-        /// Hooks of a project run without a question; ours are callbacks and stay alive.
-        disable_all_hooks: bool,
-        env: BTreeMap<&'static str, &'a str>,
-    }
+fn pinned_settings(spec: &OpenSpec, stage: &Stage) -> Result<String, serde_json::Error> {
     let env = BTreeMap::from([
-        ("ANTHROPIC_BASE_URL", endpoint.base_url.as_str()),
+        ("ANTHROPIC_BASE_URL", spec.endpoint.base_url.as_str()),
         ("ANTHROPIC_API_KEY", ""),
         ("ANTHROPIC_CUSTOM_HEADERS", ""),
         ("HTTP_PROXY", ""),
@@ -160,7 +170,20 @@ fn pinned_settings(endpoint: &Endpoint) -> Result<String, serde_json::Error> {
         ("CLAUDE_CODE_USE_VERTEX", "0"),
         ("CLAUDE_CODE_ENABLE_TELEMETRY", "0"),
     ]);
-    serde_json::to_string(&Settings { api_key_helper: "", disable_all_hooks: true, env })
+    let mut settings = stage.settings.clone();
+    settings.insert("apiKeyHelper".to_owned(), "".into());
+    // Command hooks run without a question; ours are callbacks and stay alive.
+    settings.insert("disableAllHooks".to_owned(), true.into());
+    // Commands and skills may hold shell commands, which run without a question and without a rule.
+    settings.insert("disableSkillShellExecution".to_owned(), true.into());
+    settings.insert("env".to_owned(), serde_json::to_value(env)?);
+    // Not `--add-dir`, by which some builds load the plugins of a directory.
+    let directories: Vec<_> =
+        spec.more_directories.iter().chain(&stage.directories).map(|path| path.to_string_lossy()).collect();
+    if !directories.is_empty() {
+        settings.insert("permissions".to_owned(), serde_json::json!({ "additionalDirectories": directories }));
+    }
+    serde_json::to_string(&settings)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::prompt;
 use crate::stats::Counters;
 use crate::transcript::{self, Stored, Transcripts};
 use crate::wire::{ControlAsk, ControlBody, SystemMessage, WireMessage};
+use crate::workspace::Stage;
 
 /// Reads what the agent prints: answers its requests at once, hands its work on as events, and sees its end.
 pub(crate) struct Pump {
@@ -35,6 +36,8 @@ pub(crate) struct Pump {
     pub(crate) gatekeeper: Arc<dyn Gatekeeper>,
     /// So that nothing we pass on quotes it.
     pub(crate) bearer: SecretString,
+    /// What the agent was started on: it goes when the agent is gone.
+    pub(crate) stage: Option<Stage>,
 }
 
 impl Pump {
@@ -236,6 +239,7 @@ impl Pump {
 
     async fn finish(mut self, gone: DropGuard) {
         let status = self.handle.exited().await.to_string();
+        drop(self.stage.take());
         let stderr = StderrTail::from_redacted(self.handle.stderr_tail());
         let skipped = self.shared.mapper().skipped();
         self.counters.skipped(skipped.unknown, skipped.sub_agent);

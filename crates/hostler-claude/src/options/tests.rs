@@ -5,6 +5,7 @@ use std::sync::Arc;
 use hostler_driver::{ClosedGate, ConversationStart};
 
 use super::*;
+use crate::workspace::Recipe;
 
 fn endpoint() -> Endpoint {
     Endpoint { base_url: "http://127.0.0.1:4711".to_owned(), bearer: "nonce.id".to_owned().into() }
@@ -36,9 +37,18 @@ fn spec() -> OpenSpec {
     }
 }
 
+/// The start of an agent in a folder whose configuration does not apply. Directories that cannot be guessed are `STAGE`.
+fn start(recipe: Recipe, identity: &Identity, spec: &OpenSpec) -> Vec<String> {
+    let runtime = tempfile::tempdir().unwrap();
+    let stage = Stage::prepare(runtime.path(), "c", recipe, "/somewhere".as_ref(), None, None).unwrap();
+    let directory = std::fs::read_dir(runtime.path()).unwrap().next().unwrap().unwrap().path();
+    let arguments = arguments(identity, spec, &stage).unwrap();
+    let shown = |argument: OsString| argument.into_string().unwrap().replace(directory.to_str().unwrap(), "STAGE");
+    arguments.into_iter().map(shown).collect()
+}
+
 fn argument_list(identity: &Identity) -> Vec<String> {
-    let arguments = arguments(identity, &spec()).unwrap();
-    arguments.into_iter().map(|argument| argument.into_string().unwrap()).collect()
+    start(Recipe::ConfigRoot, identity, &spec())
 }
 
 #[test]
@@ -52,11 +62,12 @@ fn a_new_conversation_is_started_with_these_arguments() {
         "--permission-prompt-tool=stdio",
         "--permission-mode=default",
         "--model=claude-sonnet-4-5",
-        "--setting-sources=user,project,local",
-        "--settings={\"apiKeyHelper\":\"\",\"disableAllHooks\":true,\"env\":{\"ALL_PROXY\":\"\",\"ANTHROPIC_API_KEY\":\"\",\"ANTHROPIC_BASE_URL\":\"http://127.0.0.1:4711\",\"ANTHROPIC_CUSTOM_HEADERS\":\"\",\"CLAUDE_CODE_ENABLE_TELEMETRY\":\"0\",\"CLAUDE_CODE_USE_ANTHROPIC_AWS\":\"0\",\"CLAUDE_CODE_USE_BEDROCK\":\"0\",\"CLAUDE_CODE_USE_FOUNDRY\":\"0\",\"CLAUDE_CODE_USE_MANTLE\":\"0\",\"CLAUDE_CODE_USE_VERTEX\":\"0\",\"HTTPS_PROXY\":\"\",\"HTTP_PROXY\":\"\",\"NO_PROXY\":\"127.0.0.1,localhost\",\"all_proxy\":\"\",\"http_proxy\":\"\",\"https_proxy\":\"\",\"no_proxy\":\"127.0.0.1,localhost\"}}",
+        "--settings={\"apiKeyHelper\":\"\",\"disableAllHooks\":true,\"disableSkillShellExecution\":true,\"env\":{\"ALL_PROXY\":\"\",\"ANTHROPIC_API_KEY\":\"\",\"ANTHROPIC_BASE_URL\":\"http://127.0.0.1:4711\",\"ANTHROPIC_CUSTOM_HEADERS\":\"\",\"CLAUDE_CODE_ENABLE_TELEMETRY\":\"0\",\"CLAUDE_CODE_USE_ANTHROPIC_AWS\":\"0\",\"CLAUDE_CODE_USE_BEDROCK\":\"0\",\"CLAUDE_CODE_USE_FOUNDRY\":\"0\",\"CLAUDE_CODE_USE_MANTLE\":\"0\",\"CLAUDE_CODE_USE_VERTEX\":\"0\",\"HTTPS_PROXY\":\"\",\"HTTP_PROXY\":\"\",\"NO_PROXY\":\"127.0.0.1,localhost\",\"all_proxy\":\"\",\"http_proxy\":\"\",\"https_proxy\":\"\",\"no_proxy\":\"127.0.0.1,localhost\"}}",
         "--strict-mcp-config",
         "--session-id=00000000-0000-0000-0000-000000000000",
         "--disallowedTools=WebSearch",
+        "--setting-sources=user,project,local",
+        "--project-config-root=STAGE",
     ]
     "#);
 }
@@ -70,8 +81,9 @@ fn a_conversation_is_continued_by_its_token() {
 
 #[test]
 fn a_web_search_is_possible_where_the_provider_can_do_it() {
-    let searching = arguments(&Identity::New(Uuid::nil()), &OpenSpec { web_search: true, ..spec() }).unwrap();
-    assert!(!searching.iter().any(|argument| argument.to_str().unwrap().contains("WebSearch")));
+    let spec = OpenSpec { web_search: true, ..spec() };
+    let searching = start(Recipe::ConfigRoot, &Identity::New(Uuid::nil()), &spec);
+    assert!(!searching.iter().any(|argument| argument.contains("WebSearch")));
 }
 
 #[test]
@@ -83,23 +95,70 @@ fn policies_and_more_directories_become_arguments() {
         folder_configuration: hostler_driver::FolderConfiguration::Ignored,
         ..spec()
     };
-    let arguments = arguments(&Identity::New(Uuid::nil()), &spec).unwrap();
-    for argument in ["--effort=low", "--max-thinking-tokens=4000", "--add-dir=/a b", "--add-dir=/c"] {
-        assert!(arguments.contains(&argument.into()), "{argument}");
+    let arguments = start(Recipe::ConfigRoot, &Identity::New(Uuid::nil()), &spec);
+    for argument in ["--effort=low", "--max-thinking-tokens=4000"] {
+        assert!(arguments.contains(&argument.to_owned()), "{argument}");
     }
+    // `--add-dir` would load the plugins that a directory enables.
+    let settings = arguments.iter().find_map(|argument| argument.strip_prefix("--settings=")).unwrap();
+    assert!(settings.contains(r#""permissions":{"additionalDirectories":["/a b","/c"]}"#), "{settings}");
+    assert!(!arguments.concat().contains("--add-dir"), "{arguments:?}");
+}
+
+#[test]
+fn a_build_without_a_config_root_takes_the_users_settings_alone() {
+    let arguments = start(Recipe::UserOnly, &Identity::New(Uuid::nil()), &spec());
+    let (before, sources) = arguments.split_at(arguments.len() - 2);
+    assert_eq!(sources, ["--setting-sources=user", "--add-dir=STAGE/memory"]);
+    assert!(before.concat().contains(r#""includeGitInstructions":false"#), "{before:?}");
+}
+
+#[test]
+fn git_settings_are_added_behind_those_of_the_user() {
+    let git = |host: &[(&str, &str)]| {
+        let mut shown = shown(&environment(&vars(host), &[], &[], &[], &endpoint(), MODEL));
+        shown.retain(|variable| variable.starts_with("GIT_"));
+        shown
+    };
+    let ours = [
+        "GIT_CONFIG_COUNT=2",
+        "GIT_CONFIG_KEY_0=core.fsmonitor",
+        "GIT_CONFIG_KEY_1=safe.bareRepository",
+        "GIT_CONFIG_VALUE_0=false",
+        "GIT_CONFIG_VALUE_1=explicit",
+        "GIT_PAGER=cat",
+    ];
+    assert_eq!(git(&[]), ours);
+    assert_eq!(git(&[("GIT_CONFIG_COUNT", "nonsense")]), ours);
+    let users = [("GIT_CONFIG_COUNT", "1"), ("GIT_CONFIG_KEY_0", "user.name"), ("GIT_CONFIG_VALUE_0", "me")];
+    assert_eq!(
+        git(&users),
+        [
+            "GIT_CONFIG_COUNT=3",
+            "GIT_CONFIG_KEY_0=user.name",
+            "GIT_CONFIG_KEY_1=core.fsmonitor",
+            "GIT_CONFIG_KEY_2=safe.bareRepository",
+            "GIT_CONFIG_VALUE_0=me",
+            "GIT_CONFIG_VALUE_1=false",
+            "GIT_CONFIG_VALUE_2=explicit",
+            "GIT_PAGER=cat",
+        ]
+    );
 }
 
 #[test]
 fn every_value_is_glued_to_its_flag() {
     let spec = OpenSpec { model: "--model".to_owned(), permission_mode: "-p".to_owned(), ..spec() };
-    let arguments = arguments(&Identity::Resume("-x".to_owned()), &spec).unwrap();
-    assert!(arguments.iter().all(|argument| argument.to_str().unwrap().starts_with("--")));
+    for recipe in [Recipe::ConfigRoot, Recipe::UserOnly] {
+        let arguments = start(recipe, &Identity::Resume("-x".to_owned()), &spec);
+        assert!(arguments.iter().all(|argument| argument.starts_with("--")), "{arguments:?}");
+    }
 }
 
 #[test]
 fn the_bearer_is_in_the_environment_and_not_in_the_arguments() {
     assert!(!argument_list(&Identity::New(Uuid::nil())).concat().contains("nonce.id"));
-    let environment = environment(&[], &[], &[], &endpoint(), MODEL);
+    let environment = environment(&[], &[], &[], &[], &endpoint(), MODEL);
     assert_eq!(environment.get("ANTHROPIC_AUTH_TOKEN"), Some(OsStr::new("nonce.id")));
 }
 
@@ -124,8 +183,9 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
         ("DEBUG", "*"),
         ("no_proxy", "intranet"),
     ]);
+    let folder = vars(&[("FOLDER", "1"), ("CLAUDE_CODE_MAX_RETRIES", "9"), ("ANTHROPIC_AUTH_TOKEN", "the folder's")]);
     let configured = vars(&[("CLAUDE_CODE_MAX_RETRIES", "2"), ("ANTHROPIC_BASE_URL", "https://past-the-gateway")]);
-    let environment = environment(&host, &["MY_UPSTREAM_KEY".into()], &configured, &endpoint(), MODEL);
+    let environment = environment(&host, &["MY_UPSTREAM_KEY".into()], &folder, &configured, &endpoint(), MODEL);
     insta::assert_debug_snapshot!(shown(&environment), @r#"
     [
         "ANTHROPIC_AUTH_TOKEN=nonce.id",
@@ -139,6 +199,13 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
         "DISABLE_AUTOUPDATER=1",
         "DISABLE_ERROR_REPORTING=1",
         "DISABLE_TELEMETRY=1",
+        "FOLDER=1",
+        "GIT_CONFIG_COUNT=2",
+        "GIT_CONFIG_KEY_0=core.fsmonitor",
+        "GIT_CONFIG_KEY_1=safe.bareRepository",
+        "GIT_CONFIG_VALUE_0=false",
+        "GIT_CONFIG_VALUE_1=explicit",
+        "GIT_PAGER=cat",
         "HOME=/home/me",
         "IS_SANDBOX=1",
         "NO_PROXY=127.0.0.1,localhost",
@@ -151,7 +218,7 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
 #[test]
 fn another_makers_model_does_the_small_jobs_too() {
     let small = |model: &str| {
-        environment(&[], &[], &[], &endpoint(), model).get("ANTHROPIC_DEFAULT_HAIKU_MODEL").map(OsStr::to_owned)
+        environment(&[], &[], &[], &[], &endpoint(), model).get("ANTHROPIC_DEFAULT_HAIKU_MODEL").map(OsStr::to_owned)
     };
     assert_eq!(small("gpt-5"), Some("gpt-5".into()));
     assert_eq!(small("claude-opus-4-5"), None);

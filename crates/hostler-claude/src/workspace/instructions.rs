@@ -1,0 +1,105 @@
+//! The instructions for the model that a folder holds, for a build that reads none of them by itself in an untrusted folder.
+//!
+//! A build imports files only from below its working directory, so those are imported and keep their own imports; what parents
+//! say is copied.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::tree::{self, Content, Tree};
+
+/// Where instructions are, in a directory.
+const FILES: [&str; 3] = ["CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"];
+
+/// Rules, in a directory.
+const RULES: &str = ".claude/rules";
+
+/// The text that brings the instructions of a working directory (links resolved) and its parents to the model, outermost first.
+/// `own` is the user's configuration directory, which the build reads itself.
+pub(super) fn text(working_directory: &Path, own: Option<&Path>) -> String {
+    let mut text = String::new();
+    let directories: Vec<_> = working_directory.ancestors().collect();
+    for directory in directories.into_iter().rev() {
+        let is_own = own.is_some_and(|own| directory.join(".claude") == own);
+        // Text that cannot be read, or that is too long, is left out.
+        let mut found = Tree::default();
+        if let Some(opened) = tree::open_directory(directory) {
+            for name in FILES.into_iter().chain([RULES]).filter(|name| !is_own || !name.starts_with(".claude/")) {
+                read(&mut found, &opened, name);
+            }
+        }
+        let files = found.entries.into_iter().filter(|entry| entry.path.ends_with(".md"));
+        for entry in files {
+            let path = directory.join(&entry.path);
+            let import = path.to_str().filter(|path| directory == working_directory && is_importable(path));
+            // Writing to a String cannot fail.
+            let _ = match (import, entry.content) {
+                (Some(path), _) => writeln!(text, "@{path}"),
+                (None, Content::File { bytes, .. }) => {
+                    writeln!(text, "# {}\n\n{}\n", path.display(), String::from_utf8_lossy(&bytes))
+                }
+                (None, Content::Link(_)) => Ok(()),
+            };
+        }
+    }
+    text
+}
+
+/// Reads a path of one or two names without following a link.
+fn read(tree: &mut Tree, directory: &impl std::os::fd::AsFd, path: &str) {
+    match path.split_once('/') {
+        None => tree.read(directory, path, path.to_owned()),
+        Some((outer, name)) => {
+            if let Some(inner) = tree::open_inside(directory, outer) {
+                tree.read(inner, name, path.to_owned());
+            }
+        }
+    }
+}
+
+/// Whether the build's syntax for imports can name the path.
+fn is_importable(path: &str) -> bool {
+    !path.contains(|letter: char| letter.is_whitespace() || letter.is_control() || letter == '\\')
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    #[test]
+    fn own_files_are_imported_and_those_of_parents_are_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let work = root.join("work");
+        for (path, content) in [
+            ("CLAUDE.md", "of the parent"),
+            (".claude/CLAUDE.md", "of the user"),
+            ("work/CLAUDE.md", "@other.md"),
+            ("work/.claude/rules/a/b.md", "rule"),
+            ("work/.claude/rules/c.txt", "no rule"),
+        ] {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, content).unwrap();
+        }
+        let text = text(&work, Some(&root.join(".claude")));
+        let (of_parents, own) = text.split_once("@/").unwrap();
+        assert!(of_parents.contains("of the parent") && !of_parents.contains("of the user"), "{text}");
+        let shown = |path: &str| format!("@{}\n", work.join(path).display());
+        assert_eq!(format!("@/{own}"), [shown("CLAUDE.md"), shown(".claude/rules/a/b.md")].concat());
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_imported_is_copied_and_no_link_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let work = dir.path().canonicalize().unwrap().join("my work");
+        std::fs::create_dir(&work).unwrap();
+        std::fs::write(work.join("CLAUDE.md"), "hello").unwrap();
+        std::fs::write(dir.path().join("secret"), "secret").unwrap();
+        std::os::unix::fs::symlink("../secret", work.join("CLAUDE.local.md")).unwrap();
+        let text = text(&work, None);
+        assert!(text.contains("hello") && !text.contains("secret") && !text.contains('@'), "{text}");
+    }
+}

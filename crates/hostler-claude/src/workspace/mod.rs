@@ -1,0 +1,278 @@
+//! What a folder's own configuration brings to Claude Code, and the private copy that an agent is started with.
+//!
+//! The configuration is read once ([`Snapshot`]): what is listed, what is fingerprinted and what is applied are the same bytes.
+//! An agent never reads the folder's own files: it is started on a directory of the host's ([`Stage`]) that holds nothing, or
+//! the reduced copy of what was trusted. So a file that is changed, swapped or added later has no effect.
+//!
+//! `CLAUDE.md` and rules are text for the model, not configuration: they are read in every folder.
+//!
+//! It does not know who trusts a folder, and it runs nothing.
+
+mod denied;
+mod frontmatter;
+mod instructions;
+mod settings;
+mod stage;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hostler_driver::{ConfigurationItem, ConfigurationKind, WorkspaceConfiguration};
+use serde_json::{Map, Value};
+
+use self::settings::FolderSettings;
+use self::tree::{Content, Entry, Tree};
+use crate::transcript::config_directory;
+
+pub(crate) use self::stage::{CONFIG_ROOT_FLAG, Recipe, Stage, remove_leftovers};
+
+/// Changes with what is listed and applied, so that no decision about an earlier set of features covers a later one.
+const FINGERPRINT_VERSION: &[u8] = b"claude 1";
+
+/// The longest name of an item, in characters.
+const MAX_NAME: usize = 200;
+
+const NO_LINKS: &str = "Symbolic links are not followed.";
+const BAD_HEADER: &str = "Its header does not end.";
+const NOT_TEXT: &str = "It is not text in UTF-8.";
+
+/// Directories of `.claude` whose files apply, and what they bring.
+const DIRECTORIES: [(&str, ConfigurationKind); 4] = [
+    ("commands", ConfigurationKind::Command),
+    ("skills", ConfigurationKind::Skill),
+    ("agents", ConfigurationKind::Agent),
+    ("output-styles", ConfigurationKind::Setting),
+];
+
+/// What the configuration of a folder would bring to Claude Code with these environment variables.
+pub fn workspace_configuration<'a>(
+    working_directory: &Path,
+    variable: impl Fn(&str) -> Option<&'a OsStr>,
+) -> WorkspaceConfiguration {
+    Snapshot::read(working_directory, config_directory(variable).as_deref()).configuration
+}
+
+/// The configuration of a folder at one moment.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) configuration: WorkspaceConfiguration,
+    /// Variables that apply.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Settings that apply.
+    pub(crate) settings: Map<String, Value>,
+    /// Directories beside the working directory, absolute.
+    pub(crate) directories: Vec<PathBuf>,
+    /// Files that apply, by their path below `.claude`.
+    files: BTreeMap<String, AppliedFile>,
+    /// Skills that were seen: where each is, and what is in it.
+    skills: BTreeMap<String, (String, blake3::Hasher)>,
+}
+
+#[derive(Debug)]
+struct AppliedFile {
+    bytes: Vec<u8>,
+    executable: bool,
+}
+
+impl Snapshot {
+    /// Reads the configuration of a folder. `config_directory` is the user's own, which is nobody's project.
+    pub(crate) fn read(working_directory: &Path, config_directory: Option<&Path>) -> Self {
+        let Ok(working_directory) = working_directory.canonicalize() else { return Self::default() };
+        let own = config_directory.and_then(|directory| directory.canonicalize().ok());
+        let mut tree = Tree::default();
+        for (level, directory) in project_directories(&working_directory).into_iter().enumerate() {
+            read_level(&mut tree, directory, level, own.as_deref());
+        }
+        let fingerprint = fingerprint(&tree.entries);
+        let mut snapshot = Self::default();
+        let mut settings = FolderSettings::default();
+        for entry in &tree.entries {
+            snapshot.add(entry, &mut settings, &mut tree.problem);
+        }
+        for (name, (source, hasher)) in std::mem::take(&mut snapshot.skills) {
+            let hash = hasher.finalize();
+            snapshot.push(item(ConfigurationKind::Skill, name, &source, hash.as_bytes(), None));
+        }
+        let configuration = &mut snapshot.configuration;
+        configuration.items.extend(settings.items);
+        configuration.items.sort_by(|a, b| (a.kind, &a.source, &a.name).cmp(&(b.kind, &b.source, &b.name)));
+        configuration.rules = settings.rules;
+        configuration.problem = tree.problem;
+        if !configuration.is_empty() {
+            configuration.fingerprint = fingerprint;
+        }
+        snapshot.environment = settings.environment;
+        snapshot.settings = settings.applied;
+        snapshot.directories = settings.directories.iter().map(|path| working_directory.join(path)).collect();
+        snapshot
+    }
+
+    /// Takes one file into account.
+    fn add(&mut self, entry: &Entry, settings: &mut FolderSettings, problem: &mut Option<String>) {
+        let Entry { path, content } = entry;
+        let place = path.trim_start_matches("../");
+        let bytes = match content {
+            Content::File { bytes, .. } => bytes,
+            Content::Link(target) => {
+                let kind = directory_of(place).map_or(ConfigurationKind::Setting, |(_, kind, _)| kind);
+                let name = format!("{path} → {}", String::from_utf8_lossy(target));
+                return self.push(item(kind, name, path, target, Some(NO_LINKS)));
+            }
+        };
+        if let Some((directory, kind, name)) = directory_of(place) {
+            return self.add_file(entry, directory, kind, name);
+        }
+        if ![".mcp.json", ".claude/settings.json", ".claude/settings.local.json"].contains(&place) {
+            return;
+        }
+        match serde_json::from_slice::<Map<String, Value>>(bytes) {
+            Ok(file) if place == ".mcp.json" => settings.add_servers(path, &file),
+            Ok(file) => settings.add(path, &file),
+            Err(_) if bytes.iter().all(u8::is_ascii_whitespace) => {}
+            Err(_) => {
+                problem.get_or_insert_with(|| format!("{path} is not a JSON object."));
+            }
+        }
+    }
+
+    /// Adds a file of one of the directories.
+    fn add_file(&mut self, entry: &Entry, directory: &str, kind: ConfigurationKind, name: &str) {
+        let Content::File { bytes, executable } = &entry.content else { return };
+        let is_skill = kind == ConfigurationKind::Skill;
+        if is_skill && !self.is_of_nearest_skill(&entry.path, name, bytes) || !is_skill && !name.ends_with(".md") {
+            return;
+        }
+        let mut applied = Some(bytes.clone());
+        let mut blocked = None;
+        let mut note = String::new();
+        if name.ends_with(".md") {
+            match std::str::from_utf8(bytes).map(frontmatter::reduce) {
+                Ok(Some(reduced)) => {
+                    if reduced.text.contains("!`") || reduced.text.contains("```!") {
+                        note.push_str(" (its shell commands are refused)");
+                    }
+                    if !reduced.left_out.is_empty() {
+                        note.push_str(&format!(" (without {})", reduced.left_out.join(", ")));
+                    }
+                    applied = Some(reduced.text.into_bytes());
+                }
+                Ok(None) => (applied, blocked) = (None, Some(BAD_HEADER)),
+                Err(_) => (applied, blocked) = (None, Some(NOT_TEXT)),
+            }
+        }
+        let key = format!("{directory}/{name}");
+        if let Some(bytes) = applied {
+            self.files.entry(key).or_insert(AppliedFile { bytes, executable: *executable });
+        }
+        if !is_skill {
+            let stem = name.strip_suffix(".md").unwrap_or(name);
+            let name = match kind {
+                ConfigurationKind::Command => format!("/{}{note}", stem.replace('/', ":")),
+                ConfigurationKind::Setting => format!("Output style {stem}{note}"),
+                _ => format!("{stem}{note}"),
+            };
+            self.push(item(kind, name, &entry.path, bytes, blocked));
+        }
+    }
+
+    /// Whether a file belongs to the skill of its name in the nearest directory, which hides others of that name.
+    fn is_of_nearest_skill(&mut self, path: &str, name: &str, bytes: &[u8]) -> bool {
+        let skill = name.split('/').next().unwrap_or(name);
+        let source = path.strip_suffix(name).map_or_else(|| path.to_owned(), |base| format!("{base}{skill}"));
+        let known = self.skills.entry(skill.to_owned());
+        let (nearest, hasher) = known.or_insert_with(|| (source.clone(), blake3::Hasher::new()));
+        if *nearest != source {
+            return false;
+        }
+        for part in [name.as_bytes(), bytes] {
+            hasher.update(blake3::hash(part).as_bytes());
+        }
+        true
+    }
+
+    fn push(&mut self, item: ConfigurationItem) {
+        self.configuration.items.push(item);
+    }
+}
+
+/// The working directory, and its parents up to the nearest one that has a `.git`, whatever that is or says.
+fn project_directories(working_directory: &Path) -> Vec<&Path> {
+    let is_root = |directory: &&Path| directory.join(".git").symlink_metadata().is_ok();
+    match working_directory.ancestors().position(|directory| is_root(&directory)) {
+        Some(root) => working_directory.ancestors().take(root + 1).collect(),
+        None => vec![working_directory],
+    }
+}
+
+/// Reads the configuration of one directory; `level` 0 is the working directory.
+fn read_level(tree: &mut Tree, directory: &Path, level: usize, own: Option<&Path>) {
+    let up = "../".repeat(level);
+    let Some(opened) = tree::open_directory(directory) else {
+        return tree.fail(&format!("{up}."), "it cannot be opened");
+    };
+    tree.read(&opened, ".mcp.json", format!("{up}.mcp.json"));
+    let claude = directory.join(".claude");
+    if own.is_some_and(|own| claude.canonicalize().is_ok_and(|claude| claude == own)) {
+        return;
+    }
+    let Some(inside) = tree::open_inside(&opened, ".claude") else {
+        // Nothing, a link, or what is no directory: which of them is for the reader to say.
+        return tree.read(&opened, ".claude", format!("{up}.claude"));
+    };
+    // Agents take settings from their working directory alone.
+    let settings: &[&str] = if level == 0 { &["settings.json", "settings.local.json"] } else { &[] };
+    for name in settings.iter().copied().chain(DIRECTORIES.map(|(name, _)| name)) {
+        tree.read(&inside, name, format!("{up}.claude/{name}"));
+    }
+}
+
+/// Which of the directories a file is in, and its path below.
+fn directory_of(place: &str) -> Option<(&'static str, ConfigurationKind, &str)> {
+    let place = place.strip_prefix(".claude/")?;
+    let (first, name) = place.split_once('/').unwrap_or((place, ""));
+    DIRECTORIES.iter().find(|(known, _)| *known == first).map(|(known, kind)| (*known, *kind, name))
+}
+
+fn item(
+    kind: ConfigurationKind,
+    name: String,
+    source: &str,
+    contents: &[u8],
+    blocked: Option<&str>,
+) -> ConfigurationItem {
+    let name = match name.chars().count() > MAX_NAME {
+        true => name.chars().take(MAX_NAME - 1).chain(['…']).collect(),
+        false => name,
+    };
+    let hash = blake3::hash(contents).to_hex().chars().take(32).collect();
+    ConfigurationItem { kind, name, source: source.to_owned(), hash, blocked: blocked.map(str::to_owned) }
+}
+
+/// A hash of every byte, every path and every link.
+fn fingerprint<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_le_bytes());
+        hasher.update(bytes);
+    };
+    part(FINGERPRINT_VERSION);
+    for Entry { path, content } in entries {
+        part(path.as_bytes());
+        match content {
+            Content::File { bytes, executable } => {
+                part(if *executable { b"program" } else { b"file" });
+                part(bytes);
+            }
+            Content::Link(target) => {
+                part(b"link");
+                part(target);
+            }
+        }
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! What the settings files and `.mcp.json` of a folder bring, and which part of it applies.
+
+use std::collections::BTreeMap;
+
+use hostler_driver::{ConfigurationItem, ConfigurationKind, FolderRule};
+use serde_json::{Map, Value};
+
+use super::denied::is_denied;
+use super::item;
+
+/// Settings that apply as they are. Others may name programs, change permissions or belong to the host, in this build or a
+/// later one, so they do not.
+const APPLIED: &[&str] = &[
+    "alwaysThinkingEnabled",
+    "attribution",
+    "claudeMdExcludes",
+    "includeCoAuthoredBy",
+    "includeGitInstructions",
+    "language",
+    "outputStyle",
+    "respectGitignore",
+];
+
+/// Settings that name programs.
+const HELPERS: &[&str] =
+    &["awsAuthRefresh", "awsCredentialExport", "fileSuggestion", "gcpAuthRefresh", "statusLine", "subagentStatusLine"];
+
+/// Settings that bring plugins.
+const PLUGINS: &[&str] = &["enabledPlugins", "extraKnownMarketplaces", "pluginConfigs"];
+
+/// Settings about MCP servers.
+const SERVERS: &[&str] = &["enableAllProjectMcpServers", "enabledMcpjsonServers", "mcpServers"];
+
+const NO_HOOKS: &str = "Project hooks are not supported yet.";
+const NO_SERVERS: &str = "Project MCP servers are not supported yet.";
+const NO_PLUGINS: &str = "Project plugins are not supported yet.";
+const NO_HELPERS: &str = "Helper programs of a folder are never run.";
+const NO_VARIABLE: &str = "Folders cannot set this variable.";
+const NO_SETTING: &str = "Folders cannot change this setting.";
+
+/// Parts of names behind which values are secrets.
+const SECRETS: &[&str] = &["AUTH", "CREDENTIAL", "KEY", "PASS", "PRIVATE", "SECRET", "TOKEN"];
+
+/// What settings bring. Files that are read later win.
+#[derive(Debug, Default)]
+pub(super) struct FolderSettings {
+    pub(super) items: Vec<ConfigurationItem>,
+    pub(super) rules: Vec<FolderRule>,
+    pub(super) environment: BTreeMap<String, String>,
+    pub(super) directories: Vec<String>,
+    pub(super) applied: Map<String, Value>,
+}
+
+impl FolderSettings {
+    /// Adds a settings file.
+    pub(super) fn add(&mut self, source: &str, settings: &Map<String, Value>) {
+        for (key, value) in settings {
+            match key.as_str() {
+                "$schema" => {}
+                "env" => self.add_environment(source, value),
+                "hooks" => self.add_hooks(source, value),
+                "permissions" => self.add_permissions(source, value),
+                key if PLUGINS.contains(&key) => {
+                    self.add_each(ConfigurationKind::Plugin, source, key, value, NO_PLUGINS)
+                }
+                key if SERVERS.contains(&key) => {
+                    self.add_each(ConfigurationKind::McpServer, source, key, value, NO_SERVERS);
+                }
+                key if HELPERS.contains(&key) || key.ends_with("Helper") => {
+                    self.push(
+                        ConfigurationKind::Helper,
+                        source,
+                        format!("{key}: {}", shown(value)),
+                        value,
+                        Some(NO_HELPERS),
+                    );
+                }
+                key => {
+                    let applies = APPLIED.contains(&key);
+                    if applies {
+                        self.applied.insert(key.to_owned(), value.clone());
+                    }
+                    let name = format!("{key}: {}", shown(value));
+                    self.push(ConfigurationKind::Setting, source, name, value, (!applies).then_some(NO_SETTING));
+                }
+            }
+        }
+    }
+
+    /// Adds the servers of an `.mcp.json`.
+    pub(super) fn add_servers(&mut self, source: &str, file: &Map<String, Value>) {
+        match file.get("mcpServers").and_then(Value::as_object) {
+            Some(servers) => {
+                for (name, server) in servers {
+                    let words = ["command", "url"].iter().filter_map(|key| server.get(key)?.as_str());
+                    let arguments = server.get("args").and_then(Value::as_array).into_iter().flatten();
+                    let words: Vec<_> = words.map(str::to_owned).chain(arguments.map(shown)).collect();
+                    let name = format!("{name}: {}", words.join(" "));
+                    self.push(ConfigurationKind::McpServer, source, name, server, Some(NO_SERVERS));
+                }
+            }
+            None if file.is_empty() => {}
+            None => {
+                let name = "unknown contents".to_owned();
+                self.push(ConfigurationKind::McpServer, source, name, &file.clone().into(), Some(NO_SERVERS));
+            }
+        }
+    }
+
+    fn add_environment(&mut self, source: &str, value: &Value) {
+        let Some(variables) = value.as_object() else {
+            return self.push(ConfigurationKind::Environment, source, shown(value), value, Some(NO_VARIABLE));
+        };
+        for (name, value) in variables {
+            let text = match value {
+                Value::String(text) => Some(text.clone()),
+                Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+                _ => None,
+            };
+            let text = text.filter(|text| !text.contains('\0') && !is_denied(name));
+            let upper = name.to_uppercase();
+            let is_secret = SECRETS.iter().any(|part| upper.contains(part));
+            let shown = if is_secret { "…".to_owned() } else { shown(value) };
+            let blocked = text.is_none().then_some(NO_VARIABLE);
+            self.push(ConfigurationKind::Environment, source, format!("{name}={shown}"), value, blocked);
+            if let Some(text) = text {
+                self.environment.insert(name.clone(), text);
+            }
+        }
+    }
+
+    fn add_hooks(&mut self, source: &str, value: &Value) {
+        let Some(events) = value.as_object() else {
+            return self.push(ConfigurationKind::Hook, source, shown(value), value, Some(NO_HOOKS));
+        };
+        for (event, matchers) in events {
+            let hooks: Vec<_> = matchers
+                .as_array()
+                .into_iter()
+                .flatten()
+                .flat_map(|matcher| matcher.get("hooks").and_then(Value::as_array).into_iter().flatten())
+                .collect();
+            for hook in &hooks {
+                let what = ["command", "url", "prompt"].iter().find_map(|key| hook.get(key)?.as_str());
+                let name = format!("{event}: {}", what.map_or_else(|| shown(hook), str::to_owned));
+                self.push(ConfigurationKind::Hook, source, name, hook, Some(NO_HOOKS));
+            }
+            if hooks.is_empty() {
+                self.push(ConfigurationKind::Hook, source, event.clone(), matchers, Some(NO_HOOKS));
+            }
+        }
+    }
+
+    fn add_permissions(&mut self, source: &str, value: &Value) {
+        let Some(permissions) = value.as_object() else {
+            return self.push(ConfigurationKind::PermissionRule, source, shown(value), value, Some(NO_SETTING));
+        };
+        for (key, value) in permissions {
+            let texts = value.as_array().map(|all| all.iter().filter_map(Value::as_str));
+            match (key.as_str(), texts) {
+                (effect @ ("allow" | "ask" | "deny"), Some(patterns)) => {
+                    for pattern in patterns {
+                        let name = format!("{effect} {pattern}");
+                        self.push(ConfigurationKind::PermissionRule, source, name, &pattern.into(), None);
+                        self.rules.push(FolderRule { effect: effect.to_owned(), pattern: pattern.to_owned() });
+                    }
+                }
+                ("additionalDirectories", Some(directories)) => {
+                    for directory in directories {
+                        let name = directory.to_owned();
+                        self.push(ConfigurationKind::AdditionalDirectory, source, name, &directory.into(), None);
+                        self.directories.push(directory.to_owned());
+                    }
+                }
+                _ => {
+                    let name = format!("permissions.{key}: {}", shown(value));
+                    self.push(ConfigurationKind::Setting, source, name, value, Some(NO_SETTING));
+                }
+            }
+        }
+    }
+
+    /// One item for each member of a setting.
+    fn add_each(&mut self, kind: ConfigurationKind, source: &str, key: &str, value: &Value, blocked: &str) {
+        match value {
+            Value::Object(members) => {
+                for (name, member) in members {
+                    self.push(kind, source, format!("{key}: {name}"), member, Some(blocked));
+                }
+            }
+            value => self.push(kind, source, format!("{key}: {}", shown(value)), value, Some(blocked)),
+        }
+    }
+
+    fn push(&mut self, kind: ConfigurationKind, source: &str, name: String, value: &Value, blocked: Option<&str>) {
+        self.items.push(item(kind, name, source, value.to_string().as_bytes(), blocked));
+    }
+}
+
+/// A value as people read it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}

@@ -1,0 +1,253 @@
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use std::os::unix::fs::symlink;
+
+use hostler_process::ConversationLock;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A folder with files in it.
+struct Folder(TempDir);
+
+impl Folder {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        for (path, text) in files {
+            folder.write(path, text);
+        }
+        folder
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().canonicalize().unwrap()
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn read(&self) -> Snapshot {
+        self.read_in("")
+    }
+
+    fn read_in(&self, below: &str) -> Snapshot {
+        Snapshot::read(&self.path().join(below), None)
+    }
+}
+
+fn shown(snapshot: &Snapshot) -> Vec<String> {
+    let items = snapshot.configuration.items.iter();
+    let blocked = |item: &ConfigurationItem| if item.blocked.is_some() { " (blocked)" } else { "" };
+    items.map(|item| format!("{} | {} | {}{}", item.kind.label(), item.name, item.source, blocked(item))).collect()
+}
+
+const SETTINGS: &str = r#"{
+    "$schema": "x",
+    "env": {"NODE_ENV": "test", "LD_PRELOAD": "./evil.so", "MY_TOKEN": "planted", "N": 1, "L": []},
+    "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}], "Stop": 1},
+    "permissions": {"allow": ["Bash(npm test:*)"], "deny": ["Read(secret)"], "additionalDirectories": ["../lib"],
+        "defaultMode": "bypassPermissions"},
+    "apiKeyHelper": "./key.sh", "statusLine": {"type": "command", "command": "x"},
+    "enabledPlugins": {"p@m": true}, "extraKnownMarketplaces": {"m": {}}, "enableAllProjectMcpServers": true,
+    "outputStyle": "terse", "cleanupPeriodDays": 0, "somethingNew": "./run-me"
+}"#;
+
+#[test]
+fn everything_that_a_folder_brings_is_listed() {
+    let folder = Folder::new(&[
+        (".claude/settings.json", SETTINGS),
+        (".claude/settings.local.json", r#"{"env": {"NODE_ENV": "local"}}"#),
+        (
+            ".mcp.json",
+            r#"{"mcpServers": {"db": {"command": "npx", "args": ["-y", "db"]}, "web": {"url": "https://x"}}}"#,
+        ),
+        (".claude/commands/a/deploy.md", "run !`make`"),
+        (".claude/skills/pdf/SKILL.md", "---\nname: pdf\nallowed-tools: Bash\n---\n"),
+        (".claude/skills/pdf/scripts/x.py", "print()"),
+        (".claude/agents/reviewer.md", "---\nname: reviewer\nmcpServers:\n  - x\nhooks: {}\n---\nReview."),
+        (".claude/output-styles/terse.md", "Be terse."),
+        (".claude/worktrees/w/.claude/settings.json", "not read"),
+        ("CLAUDE.md", "text"),
+        (".claude/CLAUDE.md", "text"),
+    ]);
+    insta::assert_debug_snapshot!(shown(&folder.read()));
+}
+
+#[test]
+fn what_applies_is_reduced() {
+    let folder = Folder::new(&[
+        (".claude/settings.json", SETTINGS),
+        (".claude/settings.local.json", r#"{"env": {"NODE_ENV": "local"}, "language": "German"}"#),
+        (".claude/agents/reviewer.md", "---\nname: reviewer\nmcpServers:\n  - x\n---\nReview."),
+        (".claude/agents/open.md", "---\nname: open\nmcpServers: x\n"),
+        (".claude/agents/notes.txt", "no agent"),
+    ]);
+    let snapshot = folder.read();
+    let environment: Vec<_> = snapshot.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(environment, ["MY_TOKEN=planted", "N=1", "NODE_ENV=local"]);
+    assert_eq!(Value::from(snapshot.settings.clone()), json!({"outputStyle": "terse", "language": "German"}));
+    assert_eq!(snapshot.directories, [folder.path().join("../lib")]);
+    let rules: Vec<_> =
+        snapshot.configuration.rules.iter().map(|rule| format!("{} {}", rule.effect, rule.pattern)).collect();
+    assert_eq!(rules, ["allow Bash(npm test:*)", "deny Read(secret)"]);
+    let files: Vec<_> = snapshot.files.iter().map(|(name, file)| (name.as_str(), file.bytes.as_slice())).collect();
+    assert_eq!(files, [("agents/reviewer.md", b"---\nname: reviewer\n---\nReview.".as_slice())]);
+    assert!(!format!("{:?}", snapshot.configuration).contains("planted"), "no secret is shown");
+}
+
+#[test]
+fn a_folder_without_configuration_has_nothing_to_decide_about() {
+    let files =
+        [("CLAUDE.md", "text"), (".claude/rules/a.md", "text"), (".claude/settings.json", "{}"), (".mcp.json", "")];
+    for snapshot in
+        [Folder::new(&[]).read(), Folder::new(&files).read(), Snapshot::read("/no/such/folder".as_ref(), None)]
+    {
+        assert_eq!(snapshot.configuration, WorkspaceConfiguration::default());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_a_problem() {
+    let deep = format!("{{\"a\":{}", "[".repeat(1000));
+    for text in ["{", "[]", "\u{0}", deep.as_str()] {
+        for file in [".claude/settings.json", ".claude/settings.local.json", ".mcp.json"] {
+            let problem = Folder::new(&[(file, text)]).read().configuration.problem;
+            assert_eq!(problem, Some(format!("{file} is not a JSON object.")));
+        }
+    }
+}
+
+#[test]
+fn every_byte_changes_the_fingerprint() {
+    let folder = Folder::new(&[(".claude/settings.json", SETTINGS)]);
+    let mut seen = vec![folder.read().configuration.fingerprint];
+    for (path, text) in [
+        (".claude/settings.json", r#"{"env": {"A": "1"}}"#),
+        (".claude/settings.json", r#"{"env": {"A": "1" }}"#),
+        (".claude/settings.local.json", "{}"),
+        (".claude/commands/a.md", "1"),
+        (".claude/commands/a.md", "2"),
+        (".claude/commands/b.md", ""),
+        (".claude/skills/s/deep/in/it", "1"),
+        (".mcp.json", "{}"),
+    ] {
+        folder.write(path, text);
+        let now = folder.read().configuration.fingerprint;
+        assert!(!seen.contains(&now), "{path}: {text}");
+        seen.push(now);
+    }
+    symlink("x", folder.path().join(".claude/agents")).unwrap();
+    let linked = folder.read().configuration.fingerprint;
+    assert!(!seen.contains(&linked));
+    std::fs::remove_file(folder.path().join(".claude/agents")).unwrap();
+    assert_eq!(folder.read().configuration.fingerprint, *seen.last().unwrap());
+    folder.write("src/main.rs", "");
+    folder.write("CLAUDE.md", "");
+    assert_eq!(
+        folder.read().configuration.fingerprint,
+        *seen.last().unwrap(),
+        "what is no configuration does not count"
+    );
+}
+
+#[test]
+fn links_are_listed_and_bring_nothing() {
+    let outside = Folder::new(&[("settings.json", SETTINGS), ("commands/evil.md", "evil"), ("evil.md", "evil")]);
+    for (link, target) in [
+        (".claude", ""),
+        (".claude/settings.json", "settings.json"),
+        (".claude/commands", "commands"),
+        (".claude/commands/evil.md", "evil.md"),
+        (".claude/skills/evil", "commands"),
+        (".mcp.json", "settings.json"),
+    ] {
+        let folder = Folder::new(&[]);
+        let path = folder.path().join(link);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(outside.path().join(target), path).unwrap();
+        let snapshot = folder.read();
+        let items = &snapshot.configuration.items;
+        assert!(items.len() == 1 && items[0].blocked.as_deref() == Some(NO_LINKS), "{link}: {items:?}");
+        assert!(snapshot.files.is_empty() && snapshot.environment.is_empty(), "{link}");
+    }
+}
+
+#[test]
+fn a_subfolder_brings_what_its_repository_has_and_no_git_file_leads_elsewhere() {
+    let trusted = Folder::new(&[(".git/HEAD", ""), (".claude/commands/trusted.md", "")]);
+    let folder = Folder::new(&[
+        (".claude/commands/outer.md", "1"),
+        ("repo/.git", &format!("gitdir: {}/.git/worktrees/w", trusted.path().display())),
+        ("repo/.claude/settings.json", r#"{"env": {"A": "1"}}"#),
+        ("repo/.claude/commands/root.md", "1"),
+        ("repo/.claude/skills/s/SKILL.md", "of the root"),
+        ("repo/.claude/skills/s/more.md", "of the root"),
+        ("repo/sub/.claude/skills/s/SKILL.md", "of the subfolder"),
+    ]);
+    let snapshot = folder.read_in("repo/sub");
+    assert_eq!(
+        shown(&snapshot),
+        ["Slash command | /root | ../.claude/commands/root.md", "Skill | s | .claude/skills/s",]
+    );
+    let files: Vec<_> = snapshot.files.iter().map(|(name, file)| (name.as_str(), file.bytes.as_slice())).collect();
+    assert_eq!(files, [("commands/root.md", b"1".as_slice()), ("skills/s/SKILL.md", b"of the subfolder")]);
+}
+
+#[test]
+fn the_users_own_configuration_is_not_the_folders() {
+    let home =
+        Folder::new(&[(".git/HEAD", ""), (".claude/settings.json", SETTINGS), ("work/.claude/commands/a.md", "")]);
+    let own = home.path().join(".claude");
+    assert_eq!(Snapshot::read(&home.path(), Some(&own)).configuration, WorkspaceConfiguration::default());
+    assert_eq!(Snapshot::read(&home.path().join("work"), Some(&own)).configuration.items.len(), 1);
+}
+
+#[test]
+fn a_stage_is_private_unguessable_and_goes_with_its_value() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let runtime = tempfile::tempdir().unwrap();
+    let folder = Folder::new(&[(".claude/skills/s/run.sh", "x"), (".claude/commands/a.md", "a")]);
+    for recipe in [Recipe::ConfigRoot, Recipe::UserOnly] {
+        let prepare =
+            || Stage::prepare(runtime.path(), "c", recipe, &folder.path(), None, Some(folder.read())).unwrap();
+        let names = || stages(runtime.path());
+        let stage = prepare();
+        let [first] = names().try_into().unwrap();
+        let mode = std::fs::metadata(runtime.path().join(&first)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        assert!(first.len() > "workspace-c.".len() + 20, "{first}");
+        std::mem::forget(stage);
+        // The next start of the same conversation removes what a killed host has left.
+        let stage = prepare();
+        let [second] = names().try_into().unwrap();
+        assert_ne!(first, second);
+        drop(stage);
+        assert!(names().is_empty());
+    }
+}
+
+#[test]
+fn leftovers_go_unless_their_agent_still_runs() {
+    let runtime = tempfile::tempdir().unwrap();
+    for conversation in ["left", "runs"] {
+        let stage =
+            Stage::prepare(runtime.path(), conversation, Recipe::ConfigRoot, runtime.path(), None, None).unwrap();
+        std::mem::forget(stage);
+    }
+    let lock = ConversationLock::acquire(runtime.path(), "runs", "a host").unwrap();
+    remove_leftovers(runtime.path(), "another");
+    let [left] = stages(runtime.path()).try_into().unwrap();
+    assert!(left.starts_with("workspace-runs."), "{left}");
+    drop(lock);
+    remove_leftovers(runtime.path(), "another");
+    assert!(std::fs::read_dir(runtime.path()).unwrap().next().is_none());
+}
+
+fn stages(runtime: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(runtime).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    entries.filter(|name| name.starts_with("workspace-")).collect()
+}

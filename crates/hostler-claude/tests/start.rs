@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bed::{BEARER, Bed, alive, say, text};
 use hostler_claude::Executable;
-use hostler_driver::{CloseMode, ConversationStart, Driver, DriverEvent, OpenErrorKind, ResumeToken};
+use hostler_driver::{
+    CloseMode, ConversationStart, Driver, DriverEvent, FolderConfiguration, OpenErrorKind, ResumeToken,
+};
 use hostler_process::ConversationLock;
 use uuid::Uuid;
 
@@ -177,4 +179,39 @@ async fn no_upstream_credential_reaches_the_agent_and_no_bearer_its_arguments() 
     assert_eq!(record["env"]["ANTHROPIC_AUTH_TOKEN"], BEARER);
     assert!(!arguments.contains("planted"), "{arguments}");
     assert!(!format!("{:?} {opened:?}", bed.driver()).contains("planted"));
+}
+
+#[tokio::test]
+async fn the_copy_of_a_folders_configuration_goes_with_the_agent() {
+    let bed = Bed::new();
+    let settings = bed.path("project/.claude/settings.json");
+    std::fs::create_dir(settings.parent().unwrap()).unwrap();
+    std::fs::write(&settings, r#"{"env": {"FOLDER": "1", "LD_PRELOAD": "x"}}"#).unwrap();
+    let fingerprint = bed.driver().workspace_configuration(&bed.path("project")).fingerprint;
+    for (fingerprint, applies) in [(fingerprint, true), ("another".to_owned(), false)] {
+        let id = Uuid::new_v4();
+        let mut spec = bed.spec(ConversationStart::New(id));
+        spec.folder_configuration = FolderConfiguration::Applied { fingerprint };
+        let opened = bed.driver().open(spec).await.unwrap();
+        assert_eq!(opened.facts.applied_configuration, applies);
+        assert_eq!(bed.stages().len(), 1);
+        // Another host that starts now leaves it alone.
+        drop(bed.driver());
+        assert_eq!(bed.stages().len(), 1);
+        opened.connection.close(CloseMode::Now).await;
+        bed.nothing_is_left(id);
+        let environment = bed.log().pop().unwrap()["env"].clone();
+        assert_eq!(environment["FOLDER"] == "1", applies, "{environment}");
+        assert!(environment["LD_PRELOAD"].is_null(), "{environment}");
+    }
+}
+
+#[tokio::test]
+async fn a_build_that_does_not_know_a_config_root_is_started_without_one() {
+    let bed = Bed::behaving("exit-early:1:error: unknown option '--project-config-root=/x'");
+    bed.open_fails().await;
+    let starts: Vec<_> = bed.log().iter().map(|record| record["argv"].to_string()).collect();
+    let [first, second] = starts.as_slice() else { panic!("{starts:?}") };
+    assert!(first.contains("--project-config-root=") && first.contains("=user,project,local"), "{first}");
+    assert!(!second.contains("--project-config-root=") && second.contains("--setting-sources=user\""), "{second}");
 }

@@ -231,6 +231,26 @@ fn a_stage_is_private_unguessable_and_goes_with_its_value() {
 }
 
 #[test]
+fn what_was_fingerprinted_is_what_is_applied() {
+    let runtime = tempfile::tempdir().unwrap();
+    for (recipe, file) in [(Recipe::ConfigRoot, ".claude/commands/a.md"), (Recipe::UserOnly, "project/commands/a.md")] {
+        let folder =
+            Folder::new(&[(".claude/commands/a.md", "trusted"), (".claude/settings.json", r#"{"env": {"A": "1"}}"#)]);
+        let snapshot = folder.read();
+        // Swapped between the check and the use.
+        folder.write(".claude/commands/a.md", "swapped");
+        folder.write(".claude/commands/b.md", "added");
+        folder.write(".claude/settings.json", r#"{"env": {"A": "2"}}"#);
+        let stage = Stage::prepare(runtime.path(), "c", recipe, &folder.path(), None, Some(snapshot)).unwrap();
+        let [name] = stages(runtime.path()).try_into().unwrap();
+        let file = runtime.path().join(name).join(file);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "trusted");
+        assert!(!file.with_file_name("b.md").exists());
+        assert!(stage.environment.contains(&("A".into(), "1".into())), "{:?}", stage.environment);
+    }
+}
+
+#[test]
 fn leftovers_go_unless_their_agent_still_runs() {
     let runtime = tempfile::tempdir().unwrap();
     for conversation in ["left", "runs"] {

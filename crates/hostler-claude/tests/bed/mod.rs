@@ -89,11 +89,18 @@ impl Bed {
         error
     }
 
-    /// No agent that ever ran here still does, and the conversation is free.
+    /// Copies of configuration that agents were started on.
+    pub(crate) fn stages(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path("run")).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("workspace-")).collect()
+    }
+
+    /// No agent that ever ran here still does, no copy of configuration is there, and the conversation is free.
     pub(crate) fn nothing_is_left(&self, conversation: Uuid) {
         for pid in self.logged_pids() {
             assert!(!alive(pid), "agent {pid} is alive");
         }
+        assert_eq!(self.stages(), Vec::<PathBuf>::new());
         drop(ConversationLock::acquire(&self.path("run"), &conversation.to_string(), "the check").unwrap());
     }
 

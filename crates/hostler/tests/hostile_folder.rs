@@ -1,0 +1,459 @@
+//! A folder with hostile configuration and the real Claude Code, both builds: before it is trusted, after that, and changed since.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+mod common;
+#[path = "hostile_folder/traps.rs"]
+mod traps;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::upstream::ScriptedServer;
+use common::{BUILDS, Home, PATIENCE, executable, supervisor};
+use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
+use hostler_driver::{
+    Answer, CloseMode, ConversationStart, Driver as _, DriverEvent, Endpoint, FolderConfiguration, Gate, GatedCall,
+    Gatekeeper, OpenSpec, Opened, Prompt, ResumeToken,
+};
+use serde_json::{Value, json};
+use traps::{COMMAND, INSTRUCTIONS, STYLE, Traps, VARIABLE, write, write_json};
+use uuid::Uuid;
+
+/// Lets everything run but what it is told to ask about.
+struct AsksAbout(&'static str);
+
+impl Gatekeeper for AsksAbout {
+    fn decide(&self, call: &GatedCall<'_>) -> Gate {
+        if call.input.get().contains(self.0) { Gate::Ask } else { Gate::Allow }
+    }
+}
+
+/// A hostile folder, and a driver of one build.
+struct Scene {
+    build: &'static str,
+    executable: PathBuf,
+    home: Home,
+    model: ScriptedServer,
+    traps: Traps,
+}
+
+impl Scene {
+    async fn new(build: &'static str) -> Self {
+        let home = Home::new();
+        let traps = Traps::new(home.path("traps"));
+        Self { build, executable: executable(build), home, model: ScriptedServer::start().await, traps }
+    }
+
+    fn driver(&self) -> ClaudeDriver {
+        let executable = Executable::from_path(&self.executable);
+        let mut config = ClaudeConfig::new(executable, supervisor(), self.home.path("run"));
+        config.host_environment = std::env::vars_os().collect();
+        config.agent_env = vec![
+            ("CLAUDE_CONFIG_DIR".into(), self.home.path("claude").into()),
+            ("HOME".into(), self.home.path("home").into()),
+            ("TMPDIR".into(), self.home.path("home").into()),
+            ("IS_SANDBOX".into(), "1".into()),
+        ];
+        ClaudeDriver::new(config)
+    }
+
+    fn trusted(&self, folder: &Path) -> FolderConfiguration {
+        let configuration = self.driver().workspace_configuration(folder);
+        assert_eq!(configuration.problem, None, "{}", self.build);
+        FolderConfiguration::Applied { fingerprint: configuration.fingerprint }
+    }
+
+    async fn open(&self, folder: &Path, configuration: FolderConfiguration) -> Agent<'_> {
+        self.open_as(ConversationStart::New(Uuid::new_v4()), folder, configuration).await
+    }
+
+    async fn open_as(
+        &self,
+        conversation: ConversationStart,
+        folder: &Path,
+        configuration: FolderConfiguration,
+    ) -> Agent<'_> {
+        let id = conversation.id();
+        let spec = OpenSpec {
+            conversation,
+            working_directory: folder.to_owned(),
+            model: "claude-sonnet-4-5".to_owned(),
+            web_search: false,
+            permission_mode: "default".to_owned(),
+            effort: None,
+            thinking_budget: None,
+            more_directories: Vec::new(),
+            folder_configuration: configuration,
+            endpoint: Endpoint { base_url: self.model.url.clone(), bearer: "nonce.id".to_owned().into() },
+            gatekeeper: Arc::new(AsksAbout("ask-about-this")),
+        };
+        let opened = self.driver().open(spec).await.unwrap();
+        Agent { scene: self, folder: folder.to_owned(), id, opened, token: None }
+    }
+
+    /// The directories that agents were started on and that are still there.
+    fn stages(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.home.path("run")).unwrap().flatten().map(|entry| entry.path());
+        entries.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("workspace-")).collect()
+    }
+
+    #[track_caller]
+    fn nothing_sprung(&self, context: &str) {
+        assert_eq!(self.traps.sprung(), Vec::<String>::new(), "{}: {context}", self.build);
+    }
+
+    /// All that the model was ever sent.
+    fn sent(&self) -> String {
+        self.model.requests().iter().map(|request| request.body.to_string()).collect()
+    }
+}
+
+/// An agent in a hostile folder.
+struct Agent<'a> {
+    scene: &'a Scene,
+    folder: PathBuf,
+    id: Uuid,
+    opened: Opened,
+    token: Option<ResumeToken>,
+}
+
+impl Agent<'_> {
+    /// One turn. A question is answered with no. Answers whether there was one.
+    async fn say(&mut self, prompt: &str) -> bool {
+        self.opened.connection.send(Prompt::new(prompt)).await.unwrap();
+        let mut asked = false;
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.opened.events.recv()).await;
+            match next {
+                Ok(Some(DriverEvent::TurnEnded(_))) => return asked,
+                Ok(Some(DriverEvent::ResumeToken(token))) => self.token = Some(token),
+                Ok(Some(DriverEvent::PermissionRequested(request))) => {
+                    asked = true;
+                    let no = Answer::Deny { message: "no".to_owned() };
+                    self.opened.connection.answer(&request.request, no).await.unwrap();
+                }
+                Ok(Some(event)) if !matches!(event, DriverEvent::Gone { .. }) => {}
+                other => panic!("{}: {prompt}: {other:?}", self.scene.build),
+            }
+        }
+    }
+
+    async fn bash(&mut self, command: &str) {
+        self.say(&format!("!tool Bash {}\n!say done", json!({"command": command, "description": "x"}))).await;
+    }
+
+    /// The environment of a command that the agent runs.
+    async fn environment(&mut self) -> String {
+        self.bash("env > environment.txt").await;
+        std::fs::read_to_string(self.folder.join("environment.txt")).unwrap()
+    }
+
+    /// Does everything that could spring a trap, in the names of both builds.
+    async fn do_everything(&mut self) {
+        self.say("hi").await;
+        self.bash("ls; sh -c true; git --version").await;
+        self.say("/evil").await;
+        self.say("/project:evil").await;
+        for skill in ["evilskill", "project:evilskill"] {
+            self.say(&format!("!tool Skill {}\n!say done", json!({ "skill": skill }))).await;
+        }
+        for agent in ["evilagent", "project:evilagent"] {
+            let call = json!({"subagent_type": agent, "description": "x",
+                "prompt": "!tool Bash {\"command\":\"ls\",\"description\":\"x\"}\n!say done"});
+            self.say(&format!("!tool Agent {call}\n!say done")).await;
+        }
+    }
+
+    async fn close(self) {
+        self.opened.connection.close(CloseMode::Graceful).await;
+    }
+}
+
+/// A program that starts the build as it would start without the host's care: all of the folder applies.
+fn careless(scene: &Scene) -> PathBuf {
+    let path = scene.home.path("careless");
+    let program = match scene.build {
+        "js" => format!("node '{}'", scene.executable.display()),
+        _ => format!("'{}'", scene.executable.display()),
+    };
+    let script = format!(
+        "#!/bin/bash\nall=()\nfor one; do case $one in --project-config-root=*|--settings=*|--strict-mcp-config) ;; \
+         *) all+=(\"$one\") ;; esac; done\nunset GIT_CONFIG_COUNT\nexec {program} \"${{all[@]}}\"\n"
+    );
+    write(&path, &script);
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    path
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_traps_work() {
+    for build in BUILDS {
+        let mut scene = Scene::new(build).await;
+        scene.executable = careless(&scene);
+        scene.traps.lay(&scene.home.work());
+        // Without what leads elsewhere or hides other traps.
+        for name in ["settings.json", "settings.local.json"] {
+            let mut settings = scene.traps.settings();
+            for variable in ["ANTHROPIC_BASE_URL", "https_proxy", "GIT_CONFIG_COUNT", "CLAUDE_CODE_SHELL_PREFIX"] {
+                settings["env"].as_object_mut().unwrap().remove(variable);
+            }
+            settings.as_object_mut().unwrap().remove("apiKeyHelper");
+            settings["hooks"].as_object_mut().unwrap().remove("SessionStart");
+            write_json(&scene.home.work().join(".claude").join(name), &settings);
+        }
+        let mut agent = scene.open(&scene.home.work(), FolderConfiguration::Ignored).await;
+        agent.do_everything().await;
+        agent.close().await;
+        let sprung = scene.traps.sprung();
+        for name in ["BASH_ENV", "LD_PRELOAD", "PATH", "UserPromptSubmit", "PreToolUse", "command", "skill", "mcp.json"]
+        {
+            assert!(sprung.contains(&name.to_owned()), "{build}: {name} is no trap: {sprung:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_untrusted_folder_runs_nothing_and_its_instructions_are_read() {
+    for build in BUILDS {
+        let scene = Scene::new(build).await;
+        let work = scene.home.work();
+        scene.traps.lay(&work);
+        // Parents of the directory that the agent is started on are not its configuration.
+        write(&scene.home.path(".claude/commands/above.md"), "above");
+        write(&scene.home.path("run/.claude/commands/above2.md"), "above");
+        let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
+        assert!(!agent.opened.facts.applied_configuration, "{build}");
+        scene.nothing_sprung("at the start");
+        let commands: Vec<_> = agent.opened.facts.commands.iter().map(|command| command.name.clone()).collect();
+        for name in ["evil", "project:evil", "evilskill", "above", "above2"] {
+            assert!(!commands.contains(&name.to_owned()), "{build}: {commands:?}");
+        }
+        agent.say("hi").await;
+        let first = scene.model.requests().first().unwrap().body.to_string();
+        assert!(first.contains("hi") && !first.contains("unasked"), "{build}: no turn begins by itself");
+        for text in [INSTRUCTIONS, "planted-import"] {
+            assert!(first.contains(text), "{build}: {text} is not read");
+        }
+        agent.do_everything().await;
+        scene.nothing_sprung("at work");
+        let asked =
+            agent.say("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
+        assert!(asked && !work.join("ask-about-this").exists(), "{build}: a person is asked");
+        let environment = agent.environment().await;
+        for text in [VARIABLE.0, "FROM_DOTENV", "traps/"] {
+            assert!(!environment.contains(text), "{build}: {text} in {environment}");
+        }
+        for text in [COMMAND, STYLE, "planted-agent"] {
+            assert!(!scene.sent().contains(text), "{build}: {text} was applied");
+        }
+        agent.bash("git status; git diff --stat | cat").await;
+        let sprung = scene.traps.sprung();
+        assert!(!sprung.contains(&"fsmonitor".to_owned()), "{build}: {sprung:?}");
+        agent.close().await;
+        assert_eq!(scene.stages(), Vec::<PathBuf>::new(), "{build}: nothing is left");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn configuration_that_appears_later_has_no_effect() {
+    for build in BUILDS {
+        let scene = Scene::new(build).await;
+        let work = scene.home.work();
+        write(&work.join(".claude/commands/harmless.md"), "harmless");
+        write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: VARIABLE.1}}));
+        for configuration in [FolderConfiguration::Ignored, scene.trusted(&work)] {
+            let context = format!("{configuration:?}");
+            let mut agent = scene.open(&work, configuration).await;
+            agent.say("hi").await;
+            scene.traps.lay(&work);
+            // The user's own settings are read live: they tell when the agent has looked around.
+            write_json(&scene.home.path("claude/settings.json"), &json!({"env": {"SEEN": context}}));
+            let mut tries = 0;
+            while !agent.environment().await.contains("SEEN=") {
+                tries += 1;
+                assert!(tries < 200, "{build}: {context}: the user's settings are not read");
+            }
+            agent.do_everything().await;
+            let environment = agent.environment().await;
+            assert!(!environment.contains("traps/"), "{build}: {context}: {environment}");
+            scene.nothing_sprung(&context);
+            agent.close().await;
+            std::fs::remove_dir_all(&work).unwrap();
+            std::fs::remove_file(scene.home.path("claude/settings.json")).unwrap();
+            write(&work.join(".claude/commands/harmless.md"), "harmless");
+            write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: VARIABLE.1}}));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trusted_folder_applies_without_what_is_denied() {
+    for build in BUILDS {
+        let scene = Scene::new(build).await;
+        let work = scene.home.work();
+        scene.traps.lay(&work);
+        let mut agent = scene.open(&work, scene.trusted(&work)).await;
+        assert!(agent.opened.facts.applied_configuration, "{build}");
+        let commands: Vec<_> = agent.opened.facts.commands.iter().map(|command| command.name.clone()).collect();
+        let command = if build == "js" { "project:evil" } else { "evil" };
+        assert!(commands.contains(&command.to_owned()), "{build}: {commands:?}");
+        agent.do_everything().await;
+        let asked =
+            agent.say("!tool Bash {\"command\":\"touch ask-about-this\",\"description\":\"x\"}\n!say done").await;
+        assert!(asked && !work.join("ask-about-this").exists(), "{build}: a person is asked");
+        scene.nothing_sprung("at work");
+        let environment = agent.environment().await;
+        assert!(environment.contains(&format!("{}={}", VARIABLE.0, VARIABLE.1)), "{build}: {environment}");
+        assert!(!environment.contains("traps/"), "{build}: {environment}");
+        let sent = scene.sent();
+        for text in [INSTRUCTIONS, "planted-import", COMMAND, STYLE, "planted-agent"] {
+            assert!(sent.contains(text), "{build}: {text} does not apply");
+        }
+        assert!(!sent.contains("unasked"), "{build}");
+        agent.close().await;
+        assert_eq!(scene.stages(), Vec::<PathBuf>::new(), "{build}: nothing is left");
+    }
+}
+
+/// A change, and how it is made.
+type Change = (&'static str, fn(&Path, &Path));
+
+const CHANGES: [Change; 4] = [
+    ("a setting", |work, _| write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: "changed"}}))),
+    ("a new command", |work, _| write(&work.join(".claude/commands/new.md"), COMMAND)),
+    ("a link instead of a file", |work, outside| {
+        let settings = work.join(".claude/settings.json");
+        std::fs::rename(&settings, outside.join("settings.json")).unwrap();
+        std::os::unix::fs::symlink(outside.join("settings.json"), settings).unwrap();
+    }),
+    ("a link instead of the directory", |work, outside| {
+        std::fs::rename(work.join(".claude"), outside.join("claude")).unwrap();
+        std::os::unix::fs::symlink(outside.join("claude"), work.join(".claude")).unwrap();
+    }),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_changed_after_it_was_trusted_is_untrusted() {
+    for build in BUILDS {
+        for (name, change) in CHANGES {
+            let scene = Scene::new(build).await;
+            let work = scene.home.work();
+            scene.traps.lay(&work);
+            let trusted = scene.trusted(&work);
+            change(&work, &scene.home.path("traps"));
+            let mut agent = scene.open(&work, trusted).await;
+            assert!(!agent.opened.facts.applied_configuration, "{build}: {name}");
+            agent.say("/evil").await;
+            agent.say("/project:evil").await;
+            let environment = agent.environment().await;
+            assert!(!environment.contains(VARIABLE.0), "{build}: {name}: {environment}");
+            assert!(!scene.sent().contains(COMMAND), "{build}: {name}");
+            assert!(scene.sent().contains(INSTRUCTIONS), "{build}: {name}");
+            scene.nothing_sprung(name);
+            agent.close().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_git_file_makes_a_folder_another_one() {
+    for build in BUILDS {
+        let scene = Scene::new(build).await;
+        let (work, trusted) = (scene.home.work(), scene.home.path("trusted"));
+        scene.traps.lay(&trusted);
+        // The agent's own notes say that the other folder is trusted.
+        let notes = json!({"projects": {trusted.to_str().unwrap(): {"hasTrustDialogAccepted": true}}});
+        write_json(&scene.home.path("claude/.claude.json"), &notes);
+        let git = trusted.join(".git");
+        for kind in ["worktree", "commondir", "gitdir"] {
+            let _ = std::fs::remove_dir_all(&work);
+            let sub = work.join("sub");
+            std::fs::create_dir_all(&sub).unwrap();
+            match kind {
+                "worktree" => {
+                    let entry = git.join("worktrees/w");
+                    write(&entry.join("commondir"), "../..\n");
+                    write(&entry.join("gitdir"), &format!("{}\n", work.join(".git").display()));
+                    write(&entry.join("HEAD"), "ref: refs/heads/master\n");
+                    write(&work.join(".git"), &format!("gitdir: {}\n", entry.display()));
+                }
+                "commondir" => {
+                    write(&work.join(".git/commondir"), &format!("{}\n", git.display()));
+                    write(&work.join(".git/HEAD"), "ref: refs/heads/master\n");
+                }
+                _ => write(&work.join(".git"), &format!("gitdir: {}\n", git.display())),
+            }
+            let configuration = scene.driver().workspace_configuration(&sub);
+            assert!(configuration.is_empty(), "{build}: {kind}: {configuration:?}");
+            let mut agent = scene.open(&sub, FolderConfiguration::Ignored).await;
+            agent.say("/evil").await;
+            agent.bash("ls").await;
+            assert!(!agent.environment().await.contains("traps/"), "{build}: {kind}");
+            assert!(!scene.sent().contains(COMMAND), "{build}: {kind}");
+            agent.close().await;
+            let mut sprung = scene.traps.sprung();
+            // The build may look at the repository itself; its configuration is not the folder's.
+            sprung.retain(|name| name != "filter");
+            assert_eq!(sprung, Vec::<String>::new(), "{build}: {kind}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subfolder_is_not_configured_by_its_untrusted_repository() {
+    for build in BUILDS {
+        let scene = Scene::new(build).await;
+        let work = scene.home.work();
+        scene.traps.lay(&work);
+        let sub = work.join("sub");
+        std::fs::create_dir(&sub).unwrap();
+        write(&sub.join("CLAUDE.md"), "planted-below");
+        let mut agent = scene.open(&sub, FolderConfiguration::Ignored).await;
+        agent.do_everything().await;
+        scene.nothing_sprung("in a subfolder");
+        let sent = scene.sent();
+        assert!(
+            sent.contains(INSTRUCTIONS) && sent.contains("planted-below"),
+            "{build}: the instructions of both are read"
+        );
+        assert!(!sent.contains(COMMAND), "{build}");
+        agent.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_goes_on_whether_its_folder_is_trusted_or_not() {
+    for build in BUILDS {
+        let scene = Scene::new(build).await;
+        let work = scene.home.work();
+        write_json(&work.join(".claude/settings.json"), &json!({"env": {VARIABLE.0: VARIABLE.1}}));
+        let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
+        agent.say("planted-first").await;
+        for configuration in [scene.trusted(&work), FolderConfiguration::Ignored] {
+            let (id, token) = (agent.id, agent.token.clone().unwrap());
+            agent.close().await;
+            let before = scene.model.requests().len();
+            agent = scene.open_as(ConversationStart::Resume { id, token }, &work, configuration).await;
+            agent.say("next").await;
+            let body: Value = scene.model.requests()[before].body.clone();
+            assert!(body["messages"].to_string().contains("planted-first"), "{build}");
+        }
+        agent.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_build_under_any_name_is_started_in_the_way_that_it_knows() {
+    let mut scene = Scene::new("js").await;
+    let path = scene.home.path("claude-of-the-user");
+    write(&path, &format!("#!/bin/sh\nexec node '{}' \"$@\"\n", scene.executable.display()));
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    scene.executable = path;
+    let work = scene.home.work();
+    scene.traps.lay(&work);
+    let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
+    agent.say("hi").await;
+    assert!(scene.sent().contains(INSTRUCTIONS));
+    scene.nothing_sprung("in an older build");
+    agent.close().await;
+}

@@ -130,7 +130,8 @@ impl Agent<'_> {
                 Ok(Some(DriverEvent::PermissionRequested(request))) => {
                     asked = true;
                     let no = Answer::Deny { message: "no".to_owned() };
-                    self.opened.connection.answer(&request.request, no).await.unwrap();
+                    // Where a trap has answered already, it is too late; the tests see what has run.
+                    let _ = self.opened.connection.answer(&request.request, no).await;
                 }
                 Ok(Some(event)) if !matches!(event, DriverEvent::Gone { .. }) => {}
                 other => panic!("{}: {prompt}: {other:?}", self.scene.build),
@@ -185,30 +186,66 @@ fn careless(scene: &Scene) -> PathBuf {
     path
 }
 
+/// Settings without these, which lead elsewhere or hide other traps.
+fn settings_without(scene: &Scene, variables: &[&str], hooks: &[&str]) {
+    let mut settings = scene.traps.settings();
+    for name in ["ANTHROPIC_BASE_URL", "https_proxy", "GIT_CONFIG_COUNT"].iter().chain(variables) {
+        settings["env"].as_object_mut().unwrap().remove(*name);
+    }
+    for name in hooks {
+        settings["hooks"].as_object_mut().unwrap().remove(*name);
+    }
+    for name in ["settings.json", "settings.local.json"] {
+        write_json(&scene.home.work().join(".claude").join(name), &settings);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_traps_work() {
     for build in BUILDS {
         let mut scene = Scene::new(build).await;
         scene.executable = careless(&scene);
-        scene.traps.lay(&scene.home.work());
-        // Without what leads elsewhere or hides other traps.
-        for name in ["settings.json", "settings.local.json"] {
-            let mut settings = scene.traps.settings();
-            for variable in ["ANTHROPIC_BASE_URL", "https_proxy", "GIT_CONFIG_COUNT", "CLAUDE_CODE_SHELL_PREFIX"] {
-                settings["env"].as_object_mut().unwrap().remove(variable);
-            }
-            settings.as_object_mut().unwrap().remove("apiKeyHelper");
-            settings["hooks"].as_object_mut().unwrap().remove("SessionStart");
-            write_json(&scene.home.work().join(".claude").join(name), &settings);
-        }
-        let mut agent = scene.open(&scene.home.work(), FolderConfiguration::Ignored).await;
+        let work = scene.home.work();
+        scene.traps.lay(&work);
+        settings_without(&scene, &["CLAUDE_CODE_SHELL_PREFIX"], &["SessionStart"]);
+        let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
         agent.do_everything().await;
         agent.close().await;
+        // The older build does not even take the handshake when a hook begins a turn.
+        settings_without(&scene, &["CLAUDE_CODE_SHELL"], if build == "js" { &["SessionStart"] } else { &[] });
+        let mut agent = scene.open(&work, FolderConfiguration::Ignored).await;
+        // The first turn is not the one that was asked for.
+        agent.say("hi").await;
+        agent.say("hi").await;
+        agent.bash("ls").await;
+        agent.bash("touch ask-about-this").await;
+        agent.say("bye").await;
+        agent.close().await;
+        let mut expected = vec![
+            "BASH_ENV",
+            "CLAUDE_CODE_SHELL",
+            "CLAUDE_CODE_SHELL_PREFIX",
+            "CLAUDE_ENV_FILE",
+            "LD_PRELOAD",
+            "PATH",
+            "PermissionRequest",
+            "PreToolUse",
+            "SHELL",
+            "SessionEnd",
+            "Stop",
+            "UserPromptSubmit",
+            "command",
+            "mcp.json",
+            "skill",
+        ];
+        expected.extend(match build {
+            "js" => ["NODE_OPTIONS", "agent-hook", "agent-server", "filter", "fsmonitor", "plugin-server"].as_slice(),
+            _ => &["SessionStart"],
+        });
         let sprung = scene.traps.sprung();
-        for name in ["BASH_ENV", "LD_PRELOAD", "PATH", "UserPromptSubmit", "PreToolUse", "command", "skill", "mcp.json"]
-        {
-            assert!(sprung.contains(&name.to_owned()), "{build}: {name} is no trap: {sprung:?}");
-        }
+        expected.retain(|name| !sprung.iter().any(|sprung| sprung == name));
+        assert!(expected.is_empty(), "{build}: these are no traps: {expected:?}, but {sprung:?}");
+        assert!(build == "js" || scene.sent().contains("unasked"), "{build}: a hook begins a turn");
     }
 }
 

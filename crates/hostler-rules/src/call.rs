@@ -1,11 +1,13 @@
 //! A tool call, and what it touches.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use crate::glob::Ground;
 use crate::path::{Resolver, Spot, normalise};
+use crate::reads::{self, Reading};
 use crate::shell::{self, Line};
 
 /// What an agent wants to do.
@@ -21,6 +23,8 @@ pub struct Call {
     pub workspace: PathBuf,
     /// The user's home directory, if it is known: what `~` stands for.
     pub home: Option<PathBuf>,
+    /// The host's own directories, absolute: state, cache and configuration. No mode but bypass touches them without a question.
+    pub own_directories: Vec<PathBuf>,
 }
 
 // Inputs hold file contents.
@@ -45,7 +49,7 @@ impl Call {
     /// A call in a workspace that is also the current directory.
     pub fn new(tool: impl Into<String>, input: Value, cwd: impl Into<PathBuf>) -> Self {
         let cwd = cwd.into();
-        Self { tool: tool.into(), input, workspace: cwd.clone(), cwd, home: None }
+        Self { tool: tool.into(), input, workspace: cwd.clone(), cwd, home: None, own_directories: Vec::new() }
     }
 
     /// A command line.
@@ -63,6 +67,12 @@ impl Call {
     #[must_use]
     pub fn with_home(self, home: impl Into<PathBuf>) -> Self {
         Self { home: Some(home.into()), ..self }
+    }
+
+    /// Says which directories are the host's own.
+    #[must_use]
+    pub fn with_own_directories(self, own_directories: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self { own_directories: own_directories.into_iter().collect(), ..self }
     }
 
     /// Reads a call from the form that rules have: `Bash(rm -rf x)`, `Read(notes.txt)`, `WebFetch(https://example.com/a)`,
@@ -132,6 +142,8 @@ pub(crate) struct Scene<'a> {
     pub resolver: &'a dyn Resolver,
     workspace: Vec<PathBuf>,
     home: Vec<PathBuf>,
+    own: Vec<PathBuf>,
+    reading: OnceCell<Reading>,
 }
 
 impl<'a> Scene<'a> {
@@ -144,11 +156,26 @@ impl<'a> Scene<'a> {
         };
         let workspace = both(&call.workspace);
         let home = call.home.as_deref().map(both).unwrap_or_default();
-        Self { touched: touched(call, resolver), call, resolver, workspace, home }
+        let own = call.own_directories.iter().flat_map(|path| both(path)).collect();
+        Self { touched: touched(call, resolver), call, resolver, workspace, home, own, reading: OnceCell::new() }
     }
 
     pub(crate) fn ground(&self) -> Ground<'_> {
         Ground { workspace: &self.workspace, home: &self.home }
+    }
+
+    pub(crate) fn home(&self) -> &[PathBuf] {
+        &self.home
+    }
+
+    /// The host's own directories.
+    pub(crate) fn own(&self) -> &[PathBuf] {
+        &self.own
+    }
+
+    /// What this line, which is the call's, reads. Found out once.
+    pub(crate) fn reading(&self, line: &Line) -> &Reading {
+        self.reading.get_or_init(|| reads::read(self, line))
     }
 
     /// The spot that a name means in the current directory.

@@ -1,15 +1,14 @@
 //! The decision about a call.
 
-use std::path::Component;
-
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Access, Call, Scene, Touched};
 use crate::matching::{Objection, objections, permission};
 use crate::path::{Resolver, Spot};
-use crate::rule::{Effect, Rule};
+use crate::protected::guards_writing;
+use crate::rule::{Effect, Matcher, Rule};
 use crate::set::RuleSet;
-use crate::shell::readonly::only_reads;
+use crate::shell::{Kind, Line};
 
 /// How a session handles what no rule decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -93,8 +92,12 @@ pub enum Why {
 
 /// Decides about a call.
 pub fn decide(rules: &RuleSet, mode: Mode, call: &Call, resolver: &dyn Resolver) -> Decision {
-    let scene = Scene::new(call, resolver);
-    let decision = weigh(rules, mode, &scene);
+    decide_scene(rules, mode, &Scene::new(call, resolver))
+}
+
+/// Decides about a call that was looked at already.
+pub(crate) fn decide_scene(rules: &RuleSet, mode: Mode, scene: &Scene<'_>) -> Decision {
+    let decision = weigh(rules, mode, scene);
     if mode == Mode::DontAsk && decision.verdict == Verdict::Ask {
         let mut why = decision.why;
         why.push(Why::Mode { mode, because: "nobody is asked" });
@@ -112,6 +115,13 @@ fn weigh(rules: &RuleSet, mode: Mode, scene: &Scene<'_>) -> Decision {
     if let (Mode::Plan, Some(because)) = (mode, writes(scene)) {
         return Decision { verdict: Verdict::Deny, why: vec![Why::Mode { mode, because }] };
     }
+    // Nothing in these modes asks about what may be denied and cannot be seen: planning goes on without it.
+    if mode == Mode::Plan && !possible.is_empty() {
+        return Decision { verdict: Verdict::Deny, why: because(possible) };
+    }
+    if let (Mode::Bypass, Some(decision)) = (mode, unseen(rules, scene)) {
+        return decision;
+    }
     let questions = objections(scene, rules.iter(), Effect::Ask);
     if !questions.is_empty() || !possible.is_empty() {
         let mut why = because(questions);
@@ -128,7 +138,8 @@ fn weigh(rules: &RuleSet, mode: Mode, scene: &Scene<'_>) -> Decision {
         },
         Mode::Default | Mode::AcceptEdits | Mode::DontAsk => {}
     }
-    let accepts = |spot: &Spot| mode == Mode::AcceptEdits && scene.is_inside(spot) && !is_sensitive(spot);
+    let accepts =
+        |spot: &Spot| mode == Mode::AcceptEdits && scene.is_inside(spot) && guards_writing(spot, scene.own()).is_none();
     let permission = permission(scene, rules.iter(), &accepts);
     if permission.is_full() {
         let granted = permission.granted.into_iter();
@@ -157,8 +168,7 @@ fn because(objections: Vec<Objection<'_>>) -> Vec<Why> {
 /// Why a call is not known to only read, if so.
 fn writes(scene: &Scene<'_>) -> Option<&'static str> {
     match &scene.touched {
-        Touched::Shell(line) if only_reads(line) => None,
-        Touched::Shell(_) => Some("the command line is not known to only read"),
+        Touched::Shell(line) => scene.reading(line).unknown(),
         Touched::Files(Access::Write, _) => Some("it writes a file"),
         Touched::Files(Access::Read | Access::Search, _) | Touched::Host(_) | Touched::Nothing => None,
         // Whatever it is: it belongs to a tool that can write.
@@ -167,16 +177,26 @@ fn writes(scene: &Scene<'_>) -> Option<&'static str> {
     }
 }
 
-/// Files that make other programs run something; editing them is more than editing.
-fn is_sensitive(spot: &Spot) -> bool {
-    const DIRECTORIES: [&str; 6] = [".claude", ".git", ".husky", ".idea", ".vscode", ".devcontainer"];
-    const FILES: [&str; 7] = [".bashrc", ".envrc", ".gitconfig", ".gitmodules", ".mcp.json", ".profile", ".zshrc"];
-    spot.paths.iter().any(|path| {
-        path.components().any(|component| match component {
-            Component::Normal(name) => {
-                DIRECTORIES.iter().chain(&FILES).any(|sensitive| name.eq_ignore_ascii_case(sensitive))
-            }
-            _ => false,
-        })
+/// Where permissions are skipped, a line that cannot be seen through is denied as soon as a rule denies any command: it may
+/// be that one. If rules deny files only, it is asked about.
+fn unseen(rules: &RuleSet, scene: &Scene<'_>) -> Option<Decision> {
+    let (part, because) = match &scene.touched {
+        Touched::Shell(line) => hidden(line)?,
+        Touched::Opaque(because) if scene.call.tool == "Bash" => (scene.call.tool.clone(), *because),
+        _ => return None,
+    };
+    let denies = |is: fn(&Matcher) -> bool| rules.iter().find(|rule| rule.effect == Effect::Deny && is(&rule.matcher));
+    let command = denies(|matcher| matches!(matcher, Matcher::Command(_)));
+    let file = || denies(|matcher| matches!(matcher, Matcher::Path { .. }));
+    let (verdict, rule) =
+        command.map(|rule| (Verdict::Deny, rule)).or_else(|| file().map(|rule| (Verdict::Ask, rule)))?;
+    let named = Why::Rule { rule: rule.clone(), part: part.clone(), certain: false };
+    Some(Decision { verdict, why: vec![named, Why::Opaque { part, because }] })
+}
+
+fn hidden(line: &Line) -> Option<(String, &'static str)> {
+    line.all().into_iter().find_map(|command| match command.kind {
+        Kind::Hidden(because) => Some((command.text.clone(), because)),
+        _ => None,
     })
 }

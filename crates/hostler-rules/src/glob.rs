@@ -141,11 +141,35 @@ impl PathPattern {
         })
     }
 
-    /// Lies something that this pattern can match below this directory, by a name that the pattern spells out?
-    pub(crate) fn reaches_below(&self, directory: &Path, ground: &Ground<'_>) -> bool {
+    /// Can this pattern match something at or below this directory?
+    pub(crate) fn may_match_below(&self, directory: &Path, ground: &Ground<'_>) -> bool {
         let spelled: PathBuf = self.parts.iter().map_while(Part::spelled).collect();
-        let named = self.anchor != Anchor::Anywhere && !spelled.as_os_str().is_empty();
-        named && self.bases(ground).iter().any(|base| base.join(&spelled).starts_with(directory))
+        let start = if self.anchor == Anchor::Anywhere { PathBuf::new() } else { spelled };
+        let goes_on = self.anchor == Anchor::Anywhere || !self.is_spelled_out();
+        self.bases(ground).iter().any(|base| {
+            let start = base.join(&start);
+            start.starts_with(directory) || (goes_on && directory.starts_with(&start))
+        })
+    }
+
+    /// Whether it names one path and what is below that.
+    pub(crate) fn is_spelled_out(&self) -> bool {
+        let parts = self.parts.strip_suffix(&[Part::Directories]).unwrap_or(&self.parts);
+        self.anchor != Anchor::Anywhere && parts.iter().all(|part| part.spelled().is_some())
+    }
+
+    /// Could a name that the shell expands from this pattern be the last name of a path that this one matches?
+    pub(crate) fn may_end_with(&self, shell_pattern: &str) -> bool {
+        if !shell_pattern.chars().all(|c| c.is_alphanumeric() || "._-*?".contains(c)) {
+            return true;
+        }
+        let Some(glyphs) = glyphs(shell_pattern) else { return true };
+        match self.parts.last() {
+            Some(last @ Part::Name(_)) => {
+                last.spelled().is_none_or(|name| parts_match(&[Part::Name(glyphs)], &[&name]))
+            }
+            _ => true,
+        }
     }
 
     /// The part of the pattern that is a plain path, with its anchor.

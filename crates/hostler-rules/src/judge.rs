@@ -2,18 +2,38 @@
 
 use std::path::Path;
 
-use crate::call::Call;
-use crate::decide::{Decision, Mode, Verdict, Why, decide};
-use crate::path::Resolver;
+use crate::call::{Access, Call, Scene, Touched};
+use crate::decide::{Decision, Mode, Verdict, Why, decide_scene};
+use crate::path::{Resolver, Spot};
 use crate::plan::plan_of;
-use crate::reading::is_harmless;
+use crate::protected::{guards_below, guards_reading};
 use crate::set::RuleSet;
+
+/// Tools that change nothing outside the agent: lists of their own, output of what runs already, and agents whose own
+/// calls pass the gate one by one.
+const HARMLESS: [&str; 14] = [
+    "Agent",
+    "AgentOutput",
+    "BashOutput",
+    "EnterPlanMode",
+    "KillShell",
+    "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "TodoWrite",
+    "ToolSearch",
+];
 
 /// Decides as [`decide`] does, and what that leaves open as well: what only looks around in the working directory passes,
 /// the rest is asked, or denied where nobody is asked. The verdict is never [`Verdict::Leave`]. `plans` is where the agent
 /// writes its own plans: in the mode for planning it may, as long as no rule speaks of it.
 pub fn judge(rules: &RuleSet, mode: Mode, call: &Call, plans: Option<&Path>, resolver: &dyn Resolver) -> Decision {
-    let decision = decide(rules, mode, call, resolver);
+    let scene = Scene::new(call, resolver);
+    let decision = decide_scene(rules, mode, &scene);
     if mode == Mode::Plan
         && !decision.is_by_rule()
         && matches!(decision.verdict, Verdict::Allow | Verdict::Deny)
@@ -31,19 +51,51 @@ pub fn judge(rules: &RuleSet, mode: Mode, call: &Call, plans: Option<&Path>, res
     if !open {
         return decision;
     }
-    if is_harmless(call, resolver) {
-        let because = "it only reads in the working directory, or touches nothing";
-        return Decision { verdict: Verdict::Allow, why: vec![Why::Mode { mode, because }] };
-    }
+    let question = match question(&scene) {
+        None => {
+            let because = "it only reads in the working directory, or touches nothing";
+            return Decision { verdict: Verdict::Allow, why: vec![Why::Mode { mode, because }] };
+        }
+        Some(question) => question,
+    };
     let mut why = match decision.verdict {
         Verdict::Leave => decision.why,
         _ => vec![Why::NoRule { parts: vec![call.tool.clone()] }],
     };
+    if !question.is_empty() {
+        why.push(Why::Mode { mode, because: question });
+    }
     if mode == Mode::DontAsk {
         why.push(Why::Mode { mode, because: "nobody is asked" });
         return Decision { verdict: Verdict::Deny, why };
     }
     Decision { verdict: Verdict::Ask, why }
+}
+
+/// Why a call that no rule decides needs a person; nothing if it only reads in the working directory, or touches nothing.
+/// Empty where there is no more to say than that no rule decides it.
+fn question(scene: &Scene<'_>) -> Option<&'static str> {
+    if HARMLESS.contains(&scene.call.tool.as_str()) {
+        return None;
+    }
+    match &scene.touched {
+        Touched::Shell(line) => {
+            let reading = scene.reading(line);
+            if reading.is_automatic() { None } else { Some(reading.unknown().or(reading.asks()).unwrap_or_default()) }
+        }
+        Touched::Files(access @ (Access::Read | Access::Search), spots) => {
+            spots.iter().find_map(|spot| question_about(scene, spot, *access == Access::Search))
+        }
+        Touched::Files(Access::Write, _) | Touched::Host(_) | Touched::Nothing | Touched::Opaque(_) => Some(""),
+    }
+}
+
+fn question_about(scene: &Scene<'_>, spot: &Spot, below: bool) -> Option<&'static str> {
+    if !scene.is_inside(spot) {
+        return Some("it reads outside the working directory");
+    }
+    let guarded = below && guards_below(spot, scene.own(), scene.home());
+    guards_reading(spot, scene.own()).or(guarded.then_some("files that need a question are below it"))
 }
 
 #[cfg(test)]

@@ -29,8 +29,8 @@
 //!   file of commands (`source x`). No rule allows it; it is asked about, and denied if what can be seen of it is.
 //! * A path is judged as it is written and as it really is, after its links.
 //!
-//! **Architecture Invariant:** this crate knows no session, no client and no agent's wire. Decisions read links through a
-//! [`Resolver`] and do no other I/O, and whatever they are given, they answer. Only the book reads and writes a file.
+//! **Architecture Invariant:** this crate knows no session, no client and no agent's wire. Decisions read links and
+//! Git configurations through a [`Resolver`] and do no other I/O, and whatever they are given, they answer. Only the book reads and writes a file.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,8 @@ mod judge;
 mod matching;
 mod path;
 mod plan;
-mod reading;
+mod protected;
+mod reads;
 mod rule;
 mod set;
 mod shell;
@@ -58,8 +59,8 @@ pub use decide::{Decision, Mode, Verdict, Why, decide};
 pub use explain::explain;
 pub use glob::PathPattern;
 pub use judge::judge;
-pub use path::{Disk, Links, Resolver, normalise};
+pub use path::{Disk, Entry, Links, Resolver, normalise};
 pub use plan::plan_of;
 pub use rule::{CommandPattern, Domain, Effect, Matcher, Rule, RuleError, Scope};
 pub use set::{RuleSet, RuleSetError};
-pub use suggest::{Suggestion, suggest};
+pub use suggest::{Suggestion, suggest, suggest_beside};

@@ -1,7 +1,7 @@
 //! Paths as they are written and as they really are.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
 /// Follows the links of a path. What a rule says must hold for the place where a path really leads.
@@ -11,6 +11,28 @@ pub trait Resolver {
     /// # Errors
     /// When links go in circles or cannot be read. Such a path is asked about, like everything that cannot be seen.
     fn resolve(&self, path: &Path) -> io::Result<PathBuf>;
+
+    /// What is at this path. A link at its end is not followed.
+    fn entry(&self, path: &Path) -> Entry;
+
+    /// The bytes of a regular file of at most `limit` bytes; nothing for anything else.
+    fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>>;
+
+    /// The names in a directory and what they are, at most `limit`; nothing if there are more or they cannot be read.
+    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, Entry)>>;
+}
+
+/// What a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing.
+    Missing,
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, a device, or something that cannot be examined.
+    Other,
 }
 
 /// The real file system.
@@ -31,6 +53,39 @@ impl Resolver for Disk {
             },
         })
     }
+
+    fn entry(&self, path: &Path) -> Entry {
+        match std::fs::symlink_metadata(path) {
+            Ok(found) if found.is_file() => Entry::File,
+            Ok(found) if found.is_dir() => Entry::Directory,
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Entry::Missing
+            }
+            Ok(_) | Err(_) => Entry::Other,
+        }
+    }
+
+    fn read(&self, path: &Path, limit: u64) -> Option<Vec<u8>> {
+        // A pipe is never opened: reading it could wait for ever.
+        (self.entry(path) == Entry::File).then_some(())?;
+        let mut bytes = Vec::new();
+        std::fs::File::open(path).ok()?.take(limit + 1).read_to_end(&mut bytes).ok()?;
+        (bytes.len() as u64 <= limit).then_some(bytes)
+    }
+
+    fn list(&self, path: &Path, limit: usize) -> Option<Vec<(PathBuf, Entry)>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(path).ok()? {
+            let entry = entry.ok()?;
+            let kind = match entry.file_type().ok()? {
+                kind if kind.is_dir() => Entry::Directory,
+                kind if kind.is_file() => Entry::File,
+                _ => Entry::Other,
+            };
+            (found.len() < limit).then(|| found.push((entry.path(), kind)))?;
+        }
+        Some(found)
+    }
 }
 
 /// Links from a table, for tests and for questions about a machine that is not this one.
@@ -40,6 +95,18 @@ pub struct Links(pub std::collections::BTreeMap<PathBuf, PathBuf>);
 impl Resolver for Links {
     fn resolve(&self, path: &Path) -> io::Result<PathBuf> {
         follow(path, |link| Ok(self.0.get(link).cloned()))
+    }
+
+    fn entry(&self, path: &Path) -> Entry {
+        if self.0.contains_key(path) { Entry::Other } else { Entry::Missing }
+    }
+
+    fn read(&self, _: &Path, _: u64) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn list(&self, _: &Path, _: usize) -> Option<Vec<(PathBuf, Entry)>> {
+        None
     }
 }
 

@@ -8,11 +8,11 @@
 mod limits;
 mod nesting;
 mod programs;
-pub(crate) mod readonly;
 mod variables;
 mod walk;
 mod word;
 
+pub(crate) use programs::is_plain_sed;
 pub(crate) use word::{Form, Word};
 
 /// What a command line does, as far as it can be seen.
@@ -22,6 +22,8 @@ pub(crate) struct Line {
     pub files: Vec<File>,
     /// The shell changes its directory on the way, so that relative names say nothing.
     pub moves: bool,
+    /// The line is `cd … && …`: what follows runs only in that directory.
+    pub begins_with_cd: bool,
 }
 
 /// A simple command.
@@ -34,6 +36,10 @@ pub(crate) struct Command {
     pub kind: Kind,
     /// The commands that it runs for the line.
     pub inner: Vec<Inner>,
+    /// It changes the directory of the shell.
+    pub moves: bool,
+    /// It may run more than once, in a loop or a function.
+    pub repeats: bool,
     /// How it is shown to people.
     pub text: String,
 }
@@ -87,7 +93,8 @@ impl Line {
 impl Command {
     fn hidden(text: &str, why: &'static str) -> Self {
         let kind = Kind::Hidden(why);
-        Self { words: Vec::new(), variables: Vec::new(), kind, inner: Vec::new(), text: shown(text) }
+        let (words, variables, inner) = Default::default();
+        Self { words, variables, kind, inner, moves: false, repeats: false, text: shown(text) }
     }
 
     /// Is every variable in front of it one that changes nothing about what runs?
@@ -131,6 +138,11 @@ pub(crate) fn single_command(text: &str) -> Result<Vec<Word>, &'static str> {
 /// `export A=1` and `env A=1 x` set variables by their own words.
 fn names_variables(command: &Command) -> bool {
     command.words.iter().any(|word| word.text.contains('='))
+}
+
+/// Is this a place where writing changes nothing?
+pub(crate) fn is_sink(name: &str) -> bool {
+    matches!(name, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty" | "/dev/fd/1" | "/dev/fd/2")
 }
 
 pub(crate) fn base_name(name: &str) -> &str {

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use crate::call::{Access, Call, Scene, Touched};
-use crate::decide::{Mode, Verdict, decide};
+use crate::decide::{Mode, Verdict, decide_scene};
 use crate::glob::PathPattern;
+use crate::matching::{grants_file, is_free, is_granted};
 use crate::path::{Resolver, Spot};
 use crate::rule::{CommandPattern, Domain, Effect, Matcher, Rule, Scope};
 use crate::set::RuleSet;
-use crate::shell::readonly::is_sink;
-use crate::shell::{Command, Kind, Line};
+use crate::shell::{Command, Kind, Line, is_sink};
 
 /// A choice: these rules together allow the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,26 +21,34 @@ pub struct Suggestion {
 /// How many rules one choice may consist of; a person must be able to read them.
 const MOST_RULES: usize = 5;
 
-/// Programs whose second word says what they do, so that a rule may leave the rest open.
-const BY_SECOND_WORD: [&str; 17] = [
-    "apt", "brew", "bun", "cargo", "deno", "docker", "dotnet", "gh", "git", "go", "kubectl", "npm", "pip", "pnpm",
-    "poetry", "uv", "yarn",
+/// Commands whose further words neither write nor run more than the command itself does, so that a rule may leave them open.
+const BY_SECOND_WORD: [(&str, &[&str]); 5] = [
+    ("cargo", &["bench", "build", "check", "clippy", "doc", "fmt", "test", "tree"]),
+    ("git", &["add", "checkout", "commit", "merge", "pull", "push", "restore", "switch"]),
+    ("npm", &["ls", "outdated", "test"]),
+    ("pnpm", &["test"]),
+    ("yarn", &["test"]),
 ];
 
-/// Programs that only read, so that a rule may leave all their words open.
-const READERS: [&str; 14] =
-    ["cat", "cut", "diff", "du", "file", "grep", "head", "ls", "rg", "stat", "tail", "tree", "wc", "which"];
+/// Programs that run a script of the project by its name.
+const SCRIPT_RUNNERS: [&str; 4] = ["bun", "npm", "pnpm", "yarn"];
 
-/// Second words that run anything at all; the third one says what.
-const RUNS_ANYTHING: [&str; 6] = ["run", "exec", "x", "dlx", "tool", "run-script"];
+/// Programs none of whose options writes or runs anything, so that a rule may leave all their words open.
+const READERS: [&str; 11] = ["cat", "cut", "diff", "du", "grep", "head", "ls", "stat", "tail", "wc", "which"];
 
 /// Finds rules that would have allowed this call, the narrowest first. There are none for what cannot be seen.
 pub fn suggest(call: &Call, scope: Scope, resolver: &dyn Resolver) -> Vec<Suggestion> {
+    suggest_beside(&RuleSet::default(), call, scope, resolver)
+}
+
+/// Finds rules that would have allowed this call together with those that are there already, the narrowest first: only for the
+/// parts that neither a rule allows nor need one.
+pub fn suggest_beside(rules: &RuleSet, call: &Call, scope: Scope, resolver: &dyn Resolver) -> Vec<Suggestion> {
     let scene = Scene::new(call, resolver);
     let choices: Vec<Vec<Matcher>> = match &scene.touched {
         Touched::Shell(line) => [exact as fn(&Command) -> Option<CommandPattern>, prefix]
             .into_iter()
-            .filter_map(|pattern| shell(&scene, line, pattern))
+            .filter_map(|pattern| shell(&scene, rules, line, pattern))
             .collect(),
         Touched::Files(access, spots) => files(&scene, *access, spots),
         Touched::Host(host) => vec![vec![Matcher::Domain(Domain { host: host.clone(), below: false })]],
@@ -50,13 +58,13 @@ pub fn suggest(call: &Call, scope: Scope, resolver: &dyn Resolver) -> Vec<Sugges
     };
     let mut found: Vec<Suggestion> = Vec::new();
     for matchers in choices {
-        let rules = matchers.into_iter().map(|matcher| Rule { effect: Effect::Allow, matcher, scope });
-        let Some(rules) = distinct(rules) else {
+        let suggested = matchers.into_iter().map(|matcher| Rule { effect: Effect::Allow, matcher, scope });
+        let Some(suggested) = distinct(suggested) else {
             continue;
         };
-        let suggestion = Suggestion { rules };
+        let suggestion = Suggestion { rules: suggested };
         // What is offered must work, as it will be stored: by its text.
-        if !found.contains(&suggestion) && works(&suggestion, call, resolver) {
+        if !found.contains(&suggestion) && works(&suggestion, rules, &scene) {
             found.push(suggestion);
         }
     }
@@ -73,23 +81,29 @@ fn distinct(rules: impl Iterator<Item = Rule>) -> Option<Vec<Rule>> {
     (1..=MOST_RULES).contains(&found.len()).then_some(found)
 }
 
-fn works(suggestion: &Suggestion, call: &Call, resolver: &dyn Resolver) -> bool {
-    let mut set = RuleSet::default();
+fn works(suggestion: &Suggestion, rules: &RuleSet, scene: &Scene<'_>) -> bool {
+    let mut set = rules.clone();
     let stored = suggestion.rules.iter().try_for_each(|rule| {
         let read = Rule::parse(rule.effect, rule.scope, &rule.to_string()).ok()?;
         (read == *rule).then_some(())?;
         set.add(read).ok().map(drop)
     });
-    stored.is_some() && decide(&set, Mode::Default, call, resolver).verdict == Verdict::Allow
+    stored.is_some() && decide_scene(&set, Mode::Default, scene).verdict == Verdict::Allow
 }
 
-fn shell(scene: &Scene<'_>, line: &Line, pattern: fn(&Command) -> Option<CommandPattern>) -> Option<Vec<Matcher>> {
+fn shell(
+    scene: &Scene<'_>,
+    rules: &RuleSet,
+    line: &Line,
+    pattern: fn(&Command) -> Option<CommandPattern>,
+) -> Option<Vec<Matcher>> {
     let mut matchers = Vec::new();
     let mut waiting: Vec<&Command> = line.commands.iter().rev().collect();
     while let Some(command) = waiting.pop() {
         match command.kind {
             Kind::Hidden(_) => return None,
             _ if command.words.is_empty() => {}
+            _ if is_free(scene, command) || is_granted(rules, command) => {}
             // What a carrier runs is what matters.
             Kind::Carrier => waiting.extend(command.inner.iter().rev().flat_map(|inner| inner.commands.iter().rev())),
             Kind::Runner(_) => matchers.push(Matcher::Command(exact(command)?)),
@@ -104,7 +118,9 @@ fn shell(scene: &Scene<'_>, line: &Line, pattern: fn(&Command) -> Option<Command
     let writes = line.files.iter().filter(|file| file.writes && !file.name.known().is_some_and(is_sink));
     for file in writes {
         let spot = scene.spot(file.name.known()?).ok()?;
-        matchers.push(path("Edit", &spot, false, scene)?);
+        if !grants_file(rules, scene, &spot) {
+            matchers.push(path("Edit", &spot, false, scene)?);
+        }
     }
     Some(matchers)
 }
@@ -118,16 +134,15 @@ fn exact(command: &Command) -> Option<CommandPattern> {
 /// The words that say what kind of command this is; exactly the command where that is not known.
 fn prefix(command: &Command) -> Option<CommandPattern> {
     let known = |at: usize| command.words.get(at).and_then(|word| word.known());
-    let name = known(0)?;
-    let plain = |at: usize| known(at).filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let (name, second) = (known(0)?, known(1).unwrap_or_default());
+    let is_open = |(program, commands): &(&str, &[&str])| *program == name && commands.contains(&second);
+    let is_script = || known(2).is_some_and(|script| script.starts_with(|c: char| c.is_ascii_alphabetic()));
     let length = if READERS.contains(&name) {
         Some(1)
-    } else if BY_SECOND_WORD.contains(&name) {
-        match plain(1) {
-            Some(second) if RUNS_ANYTHING.contains(&second) => plain(2).map(|_| 3),
-            Some(_) => Some(2),
-            None => None,
-        }
+    } else if BY_SECOND_WORD.iter().any(is_open) {
+        Some(2)
+    } else if SCRIPT_RUNNERS.contains(&name) && matches!(second, "run" | "run-script") && is_script() {
+        Some(3)
     } else {
         None
     };

@@ -53,11 +53,27 @@ fn accept_edits_allows_files_of_the_workspace_and_nothing_else() {
     assert_eq!(verdict(&rules, mode, &edit("no")), Verdict::Deny);
     for sensitive in
         [".git/hooks/pre-commit", ".claude/settings.json", "sub/.vscode/tasks.json", ".mcp.json", ".GIT/config"]
+            .into_iter()
+            .chain([
+                ".bashrc",
+                "a/.ssh/authorized_keys",
+                ".config/autostart/x.desktop",
+                ".config/systemd/user/x.service",
+            ])
+            .chain([
+                ".claude/commands/x.md",
+                ".claude/skills/x/SKILL.md",
+                ".netrc",
+                ".zshenv",
+                "Library/LaunchAgents/x",
+            ])
     {
         assert_eq!(verdict(&rules, mode, &edit(sensitive)), Verdict::Leave, "{sensitive}");
     }
     assert_eq!(verdict(&rules, mode, &call("Bash(echo a > b)")), Verdict::Allow);
     assert_eq!(verdict(&rules, mode, &call("Bash(echo a > /b)")), Verdict::Leave);
+    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > .bashrc)")), Verdict::Leave);
+    assert_eq!(verdict(&rules, mode, &call("Bash(echo a > .git/config)")), Verdict::Leave);
     assert_eq!(verdict(&rules, mode, &call("Bash(make)")), Verdict::Leave);
     assert_eq!(verdict(&rules, Mode::Default, &edit("a/b")), Verdict::Leave);
 }
@@ -87,80 +103,28 @@ fn plan_blocks_writes_even_where_rules_allow_them() {
 }
 
 #[test]
-fn plan_runs_only_command_lines_that_only_read() {
-    for line in [
-        "ls -la | grep x | wc -l",
-        "git status",
-        "git log --oneline -5",
-        "git diff HEAD~1",
-        "cat a 2>/dev/null",
-        "find . -name x",
-        "cd src && ls",
-        "for f in a b; do cat $f; done",
-        "sort a | uniq -c",
-        "git branch -a",
-        "NO_COLOR=1 rg x",
-        "date +%s",
-        "timeout 5 ls",
-        "find . -exec grep x {} +",
-        "x=1; echo $x",
-        "bash -c 'ls'",
-        "xargs cat < a",
-        "[ -f a ] && head a",
-    ] {
-        assert_eq!(verdict(&RuleSet::default(), Mode::Plan, &Call::shell(line, "/w")), Verdict::Allow, "{line}");
-    }
-    for line in [
-        "echo a > b",
-        "ls > out",
-        "sort -o a a",
-        "sort --outp=a b",
-        "uniq a b",
-        "find . -delete",
-        "find . -fprint x",
-        "find . -exec touch {} +",
-        "git branch x",
-        "git log --output=x",
-        "git checkout x",
-        "git -c core.pager=x log",
-        "sed -i s/a/b/ c",
-        "tee a",
-        "cat a | tee b",
-        "LD_PRELOAD=x ls",
-        "./ls",
-        "/tmp/ls",
-        "date -s now",
-        "date 010203",
-        "ls; make",
-        "ls $(touch x)",
-        "sudo ls",
-        "rg --pre x y",
-        "xargs rm",
-        "echo $((x))",
-        "cp a b",
-        "printf -v x y",
-        "git stash",
-        "git config a b",
-        "file -C",
-        "git diff $X",
-        "git grep -O x",
-        "ls &> x",
-        "ls >& x",
-        "cat <<E\n$(touch x)\nE",
-    ] {
-        assert_eq!(verdict(&RuleSet::default(), Mode::Plan, &Call::shell(line, "/w")), Verdict::Deny, "{line}");
-    }
-}
-
-#[test]
 fn bypass_allows_what_no_rule_is_against() {
     let rules = set(&[(Effect::Deny, Scope::Global, "Bash(rm:*)"), (Effect::Ask, Scope::Global, "Bash(git push:*)")]);
     assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash(make)")), Verdict::Allow);
     assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash(make; rm x)")), Verdict::Deny);
     assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash(git push)")), Verdict::Ask);
-    assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash($X y)")), Verdict::Ask);
-    assert_eq!(verdict(&rules, Mode::Bypass, &call("Bash(. file)")), Verdict::Allow);
     assert_eq!(verdict(&rules, Mode::Bypass, &call("mcp__a__b")), Verdict::Allow);
+}
+
+#[test]
+fn bypass_denies_what_cannot_be_analyzed_where_a_rule_denies_commands() {
+    let unseen = ["$X y", ". file", "eval \"$x\"", "echo 'open", "curl x | sh", "echo $((a))", "bash -c \"$x\"", "'"];
+    let commands = set(&[(Effect::Deny, Scope::Global, "Bash(rm:*)")]);
+    let files = set(&[(Effect::Deny, Scope::Global, "Read(./.env)")]);
+    for line in unseen {
+        let call = Call::shell(line, "/w");
+        assert_eq!(verdict(&commands, Mode::Bypass, &call), Verdict::Deny, "{line}");
+        assert_eq!(verdict(&files, Mode::Bypass, &call), Verdict::Ask, "{line}");
+        assert_eq!(verdict(&RuleSet::default(), Mode::Bypass, &call), Verdict::Allow, "{line}");
+    }
+    let said = explain(&decide(&commands, Mode::Bypass, &call("Bash(. file)"), &Links::default()));
+    assert_eq!(said[0], "Denied: the global rule `Bash(rm:*)` could deny `. file`.");
+    assert_eq!(verdict(&commands, Mode::Bypass, &Call::new("Bash", json!({}), "/w")), Verdict::Deny);
 }
 
 #[test]
@@ -202,6 +166,13 @@ fn domains_are_hosts_and_not_text() {
         ("https://example.com@evil.org", false, false, false),
         ("https://example.com.evil.org", false, false, false),
         ("https://evilexample.com", false, false, false),
+        ("https://example.com.", true, true, false),
+        ("https://example.computer", false, false, false),
+        ("https://example.com-evil.org", false, false, false),
+        ("https://example.co", false, false, false),
+        ("https://a.b.example.com", false, true, true),
+        ("https://wwwexample.com", false, false, false),
+        ("https://.example.com", false, true, true),
         ("https://evil.org/?example.com", false, false, false),
     ] {
         assert_eq!(verdict(&allow, Mode::Default, &fetch(url)) == Verdict::Allow, allowed, "{url}");

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
-use hostler_rules::{Call, Disk, Effect, Links, Matcher, Rule, RuleSet, RuleSetError, Scope, suggest};
+use hostler_rules::{Call, Disk, Effect, Links, Matcher, Rule, RuleSet, RuleSetError, Scope, suggest, suggest_beside};
 use serde_json::json;
 
 #[test]
@@ -126,7 +126,17 @@ fn offered(call: &Call) -> Vec<String> {
 #[test]
 fn narrow_rules_are_offered() {
     for (line, wanted) in [
-        ("git status", vec!["Bash(git status)", "Bash(git status:*)"]),
+        ("git status", vec!["Bash(git status)"]),
+        ("git diff HEAD", vec!["Bash(git diff HEAD)"]),
+        ("git commit -m x", vec!["Bash(git commit -m x)", "Bash(git commit:*)"]),
+        ("tree src", vec!["Bash(tree src)"]),
+        ("rg --hidden x /etc", vec!["Bash(rg --hidden x /etc)"]),
+        ("deno eval x", vec!["Bash(deno eval x)"]),
+        ("deno run x.ts", vec!["Bash(deno run x.ts)"]),
+        ("docker exec a b", vec!["Bash(docker exec a b)"]),
+        ("go test ./x", vec!["Bash(go test ./x)"]),
+        ("uv run python x", vec!["Bash(uv run python x)"]),
+        ("cargo test | tail -5", vec!["Bash(cargo test)", "Bash(cargo test:*)"]),
         ("npm run build -- --fast", vec!["Bash(npm run build -- --fast)", "Bash(npm run build:*)"]),
         ("cargo test -p x", vec!["Bash(cargo test -p x)", "Bash(cargo test:*)"]),
         ("ls -la src", vec!["Bash(ls -la src)", "Bash(ls:*)"]),
@@ -134,12 +144,12 @@ fn narrow_rules_are_offered() {
         ("python3 a.py", vec!["Bash(python3 a.py)"]),
         ("git -C x status", vec!["Bash(git -C x status)"]),
         ("sudo apt update", vec!["Bash(sudo apt update)"]),
-        ("cd x && make", vec!["Bash(cd x) + Bash(make)"]),
+        ("cd x && make", vec!["Bash(make)"]),
         ("timeout 5 make", vec!["Bash(make)"]),
         ("make > out/log 2>&1", vec!["Bash(make) + Edit(./out/log)"]),
         ("ssh host uptime", vec!["Bash(ssh host uptime)"]),
         ("ls *.rs", vec!["Bash(ls:*)"]),
-        ("echo 'a b'", vec!["Bash(echo 'a b')"]),
+        ("echo 'a b' && make", vec!["Bash(make)"]),
         ("$CMD x", vec![]),
         (". x", vec![]),
         ("echo 'open", vec![]),
@@ -149,6 +159,21 @@ fn narrow_rules_are_offered() {
     ] {
         assert_eq!(offered(&Call::shell(line, "/w")), wanted, "{line}");
     }
+}
+
+#[test]
+fn only_parts_that_are_not_allowed_already_are_offered() {
+    let mut rules = RuleSet::default();
+    for text in ["Bash(make:*)", "Edit(out/**)"] {
+        rules.add(Rule::parse(Effect::Allow, Scope::Global, text).unwrap()).unwrap();
+    }
+    let offered = |line: &str| {
+        let found = suggest_beside(&rules, &Call::shell(line, "/w"), Scope::Session, &Links::default());
+        found.iter().map(|choice| choice.rules.iter().map(ToString::to_string).collect::<Vec<_>>()).collect::<Vec<_>>()
+    };
+    assert_eq!(offered("make all && cc x.c | tail -5 > out/log"), [["Bash(cc x.c)"]]);
+    assert_eq!(offered("make; cc x > log"), [["Bash(cc x)", "Edit(./log)"]]);
+    assert_eq!(offered("timeout 5 make && cc"), [["Bash(cc)"]]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::objection::{is_sink, redirection};
 use crate::call::{Scene, Touched};
 use crate::path::Spot;
 use crate::rule::{CommandPattern, Effect, Matcher, Rule, covers};
+use crate::set::RuleSet;
 use crate::shell::{Command, File, Kind, Line};
 
 /// How far rules allow a call.
@@ -71,14 +72,7 @@ impl<'a> Asked<'a, '_> {
     }
 
     fn spot(&mut self, spot: &Spot, part: &str, tool: &str) {
-        let ground = self.scene.ground();
-        let allows = |rule: &&Rule| match &rule.matcher {
-            Matcher::Path { tool: named, pattern } => {
-                covers(named, tool) && spot.paths.iter().all(|path| pattern.matches(path, &ground, false))
-            }
-            matcher => names_tool(matcher, tool),
-        };
-        let rule = self.rules.iter().copied().find(allows);
+        let rule = self.rules.iter().copied().find(|rule| grants_spot(rule, self.scene, spot, tool));
         self.note(rule, part);
     }
 
@@ -138,6 +132,8 @@ impl<'a> Asked<'a, '_> {
                     inner.commands.iter().for_each(|command| self.opaque_only(command));
                 }
             }
+            // What touches no file needs no rule beside others that have one, as `tail` behind a pipe.
+            (None, _) if is_free(self.scene, command) => {}
             (None, Kind::Carrier) if command.has_harmless_variables() => {
                 for inner in &command.inner {
                     inner.commands.iter().for_each(|command| self.command(command));
@@ -160,6 +156,36 @@ impl<'a> Asked<'a, '_> {
         for inner in &command.inner {
             inner.commands.iter().for_each(|command| self.opaque_only(command));
         }
+    }
+}
+
+/// Is the command one that only reads, and no file?
+pub(crate) fn is_free(scene: &Scene<'_>, command: &Command) -> bool {
+    let Touched::Shell(line) = &scene.touched else { return false };
+    let mut found = line.all().into_iter().zip(&scene.reading(line).commands);
+    found.any(|(other, finding)| std::ptr::eq(other, command) && finding.is_free())
+}
+
+/// Does a rule allow this command with everything that it runs?
+pub(crate) fn is_granted(rules: &RuleSet, command: &Command) -> bool {
+    let reaches = |rule: &Rule| grant(rule, command).filter(|_| rule.effect == Effect::Allow);
+    rules.iter().filter_map(reaches).any(|reach| {
+        let open = command.inner.iter().filter(|inner| inner.reach >= reach);
+        open.flat_map(|inner| &inner.commands).all(|inner| is_granted(rules, inner))
+    })
+}
+
+/// Does a rule allow writing this file?
+pub(crate) fn grants_file(rules: &RuleSet, scene: &Scene<'_>, spot: &Spot) -> bool {
+    rules.iter().any(|rule| rule.effect == Effect::Allow && grants_spot(rule, scene, spot, "Write"))
+}
+
+fn grants_spot(rule: &Rule, scene: &Scene<'_>, spot: &Spot, tool: &str) -> bool {
+    match &rule.matcher {
+        Matcher::Path { tool: named, pattern } => {
+            covers(named, tool) && spot.paths.iter().all(|path| pattern.matches(path, &scene.ground(), false))
+        }
+        matcher => names_tool(matcher, tool),
     }
 }
 

@@ -6,6 +6,8 @@ mod options;
 mod runners;
 
 use super::{Kind, Word, base_name};
+pub(crate) use runners::is_plain_sed;
+
 use options::{Options, after_options, letters, sets_variable};
 
 /// What became of a look at a command's words.

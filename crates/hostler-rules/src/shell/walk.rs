@@ -14,6 +14,7 @@ use super::{Command, File, Inner, Kind, Line, shown};
 pub(super) fn line(text: &str) -> Line {
     let mut walk = Walk::default();
     walk.script(text, 0);
+    walk.line.begins_with_cd &= walk.line.commands.first().and_then(|first| first.words.first()?.known()) == Some("cd");
     if walk.exhausted {
         walk.line.commands.push(Command::hidden(text, "it runs too many commands"));
     }
@@ -25,6 +26,8 @@ struct Walk {
     line: Line,
     count: usize,
     exhausted: bool,
+    /// How many loops and functions are around.
+    repeating: usize,
 }
 
 fn parse(text: &str) -> Result<ast::Program, &'static str> {
@@ -52,6 +55,7 @@ impl Walk {
         }
         match parse(text) {
             Ok(program) => {
+                self.line.begins_with_cd |= depth == 1 && is_chain(&program);
                 for list in &program.complete_commands {
                     self.list(list, depth);
                 }
@@ -90,6 +94,12 @@ impl Walk {
         }
     }
 
+    fn repeated(&mut self, list: &ast::CompoundList, depth: usize) {
+        self.repeating += 1;
+        self.list(list, depth);
+        self.repeating -= 1;
+    }
+
     fn pipeline(&mut self, pipeline: &ast::Pipeline, depth: usize) {
         for command in &pipeline.seq {
             self.command(command, depth);
@@ -105,7 +115,9 @@ impl Walk {
             }
             ast::Command::Function(function) => {
                 self.text(&function.fname.value, Place::Word, depth);
+                self.repeating += 1;
                 self.compound(&function.body.0, depth);
+                self.repeating -= 1;
                 self.redirections(function.body.1.as_ref(), depth);
             }
             ast::Command::ExtendedTest(test, redirections) => {
@@ -123,7 +135,7 @@ impl Walk {
                 for part in [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten() {
                     self.arithmetic(&part.value, depth);
                 }
-                self.list(&clause.body.list, depth);
+                self.repeated(&clause.body.list, depth);
             }
             C::BraceGroup(group) => self.list(&group.list, depth),
             C::Subshell(subshell) => self.list(&subshell.list, depth),
@@ -132,7 +144,7 @@ impl Walk {
                     self.text(&value.value, Place::Word, depth);
                 }
                 self.variables_alone(std::slice::from_ref(&clause.variable_name));
-                self.list(&clause.body.list, depth);
+                self.repeated(&clause.body.list, depth);
             }
             C::CaseClause(clause) => {
                 self.text(&clause.value.value, Place::Word, depth);
@@ -156,8 +168,8 @@ impl Walk {
                 }
             }
             C::WhileClause(clause) | C::UntilClause(clause) => {
-                self.list(&clause.0, depth);
-                self.list(&clause.1.list, depth);
+                self.repeated(&clause.0, depth);
+                self.repeated(&clause.1.list, depth);
             }
             C::Coprocess(coprocess) => self.command(&coprocess.body, depth),
         }
@@ -243,7 +255,8 @@ impl Walk {
         if !variables.is_empty() {
             let text = variables.iter().map(|name| format!("{name}=…")).collect::<Vec<_>>().join(" ");
             let variables = variables.to_vec();
-            self.push(Command { words: Vec::new(), variables, kind: Kind::Plain, inner: Vec::new(), text });
+            let (words, inner) = Default::default();
+            self.push(Command { words, variables, kind: Kind::Plain, inner, moves: false, repeats: false, text });
         }
     }
 
@@ -378,6 +391,17 @@ impl Walk {
             inner.push(Inner { reach, commands });
         }
         let text = words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
-        Command { words, variables, kind, inner, text: shown(&text) }
+        let repeats = self.repeating > 0;
+        Command { words, variables, kind, inner, moves: look.moves, repeats, text: shown(&text) }
     }
+}
+
+/// Is this one list of commands, each of which runs only if the one before it succeeded, and the first a simple one?
+fn is_chain(program: &ast::Program) -> bool {
+    let [list] = program.complete_commands.as_slice() else { return false };
+    let [ast::CompoundListItem(chain, ast::SeparatorOperator::Sequence)] = list.0.as_slice() else { return false };
+    let [ast::Command::Simple(first)] = chain.first.seq.as_slice() else { return false };
+    !chain.first.bang
+        && first.prefix.is_none()
+        && chain.additional.iter().all(|next| matches!(next, ast::AndOr::And(_)))
 }

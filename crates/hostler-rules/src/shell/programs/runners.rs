@@ -237,7 +237,7 @@ fn sed(arguments: &[Word]) -> Kind {
 }
 
 /// `5p`, `1,20p`, `/a/d`, `$d` and single `s///` commands without special flags.
-fn is_plain_sed(script: &str) -> bool {
+pub(crate) fn is_plain_sed(script: &str) -> bool {
     if script.contains(['\n', '{', '}']) {
         return false;
     }

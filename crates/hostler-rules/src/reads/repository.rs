@@ -1,0 +1,212 @@
+//! The repository that Git would use in a directory, and whether its configuration can run anything.
+//!
+//! Git runs programs that a repository's configuration names: monitors, pagers, filters, diff drivers, hooks. A folder of
+//! unknown origin brings such a configuration along. Git's commands are automatic only where the repository is an ordinary
+//! one (a `.git` directory, no link, no bare repository, no shared parts), its configuration holds nothing but keys that are
+//! known to be harmless, no hook runs when the index is refreshed, and no submodule brings another configuration.
+
+use std::path::{Path, PathBuf};
+
+use crate::path::{Entry, Resolver};
+
+const LONGEST_CONFIG: u64 = 64 * 1024;
+const LARGEST_INDEX: u64 = 32 * 1024 * 1024;
+
+/// Keys that cannot run or redirect anything, as `section.key`; a star stands for the whole section.
+const HARMLESS: [&str; 38] = [
+    "branch.*",
+    "color.*",
+    "core.abbrev",
+    "core.autocrlf",
+    "core.commentchar",
+    "core.compression",
+    "core.eol",
+    "core.filemode",
+    "core.hidedotfiles",
+    "core.ignorecase",
+    "core.logallrefupdates",
+    "core.longpaths",
+    "core.precomposeunicode",
+    "core.preloadindex",
+    "core.protecthfs",
+    "core.protectntfs",
+    "core.quotepath",
+    "core.repositoryformatversion",
+    "core.safecrlf",
+    "core.symlinks",
+    "core.untrackedcache",
+    "core.whitespace",
+    "extensions.objectformat",
+    "fetch.prune",
+    "gc.*",
+    "init.defaultbranch",
+    "merge.conflictstyle",
+    "merge.ff",
+    "pull.*",
+    "push.autosetupremote",
+    "push.default",
+    "remote.fetch",
+    "remote.prune",
+    "remote.pushurl",
+    "remote.tagopt",
+    "remote.url",
+    "rerere.enabled",
+    "user.*",
+];
+
+/// The top of the repository's work tree, or why Git is not run there without a question.
+pub(super) fn harmless_repository(directory: &Path, resolver: &dyn Resolver) -> Result<PathBuf, &'static str> {
+    let real = resolver.resolve(directory).map_err(|_| "where its directory is cannot be seen")?;
+    for top in real.ancestors() {
+        let git = top.join(".git");
+        match resolver.entry(&git) {
+            Entry::Directory => {
+                check(&git, top, resolver)?;
+                return Ok(top.to_owned());
+            }
+            Entry::File | Entry::Other => return Err("its repository is somewhere else"),
+            Entry::Missing => {}
+        }
+        let has = |name: &str| resolver.entry(&top.join(name)) != Entry::Missing;
+        if has("HEAD") && (has("objects") || has("refs") || has("commondir")) {
+            return Err("it would use a bare repository");
+        }
+    }
+    Err("no Git repository was found")
+}
+
+fn check(git: &Path, top: &Path, resolver: &dyn Resolver) -> Result<(), &'static str> {
+    const SHARED: &str = "its repository shares parts with another one";
+    for (name, why) in [
+        ("commondir", SHARED),
+        ("gitdir", SHARED),
+        ("config.worktree", "its repository has a configuration for this work tree"),
+        ("objects/info/alternates", SHARED),
+        ("hooks/post-index-change", "its repository has a hook that reading can run"),
+        ("hooks/reference-transaction", "its repository has a hook that reading can run"),
+    ] {
+        if resolver.entry(&git.join(name)) != Entry::Missing {
+            return Err(why);
+        }
+    }
+    for directory in ["hooks", "objects", "refs", "info"] {
+        if !matches!(resolver.entry(&git.join(directory)), Entry::Missing | Entry::Directory) {
+            return Err(SHARED);
+        }
+    }
+    const CONFIG: &str = "its repository's configuration is not known to be harmless";
+    match resolver.entry(&git.join("config")) {
+        Entry::Missing => {}
+        Entry::File => {
+            let config = resolver.read(&git.join("config"), LONGEST_CONFIG).ok_or(CONFIG)?;
+            let config = String::from_utf8(config).map_err(|_| CONFIG)?;
+            if !is_harmless(&config) {
+                return Err(CONFIG);
+            }
+        }
+        Entry::Directory | Entry::Other => return Err(CONFIG),
+    }
+    match resolver.entry(&git.join("index")) {
+        Entry::Missing => Ok(()),
+        Entry::File => {
+            const INDEX: &str = "its repository's index cannot be read";
+            let index = resolver.read(&git.join("index"), LARGEST_INDEX).ok_or(INDEX)?;
+            let populated = |path: &PathBuf| resolver.entry(&top.join(path).join(".git")) != Entry::Missing;
+            let submodules = submodules(&index).ok_or(INDEX)?;
+            if submodules.iter().any(populated) { Err("its repository has submodules") } else { Ok(()) }
+        }
+        Entry::Directory | Entry::Other => Err(SHARED),
+    }
+}
+
+/// Are all keys of a configuration harmless? What is not understood is not.
+fn is_harmless(config: &str) -> bool {
+    let mut section = String::new();
+    for line in config.trim_start_matches('\u{feff}').lines() {
+        let mut line = line.trim();
+        if let Some(rest) = line.strip_prefix('[') {
+            // A quoted name of a subsection may hold brackets; such a one is not understood.
+            let Some((header, rest)) = rest.split_once(']') else { return false };
+            let name = header.split([' ', '\t', '.']).next().unwrap_or_default();
+            section = name.to_ascii_lowercase();
+            line = rest.trim();
+        }
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        let (key, value) = line.split_once('=').map_or((line, None), |(key, value)| (key.trim(), Some(value.trim())));
+        let key = key.to_ascii_lowercase();
+        let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        // A value that goes on in the next line could hide a key from this reader, or from Git.
+        if !is_key || section.is_empty() || value.is_some_and(|value| value.ends_with('\\')) {
+            return false;
+        }
+        let off =
+            value.is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0"));
+        let harmless = match (section.as_str(), key.as_str()) {
+            ("core", "bare" | "fsmonitor") => off,
+            _ => HARMLESS.iter().any(|known| match known.split_once('.') {
+                Some((known, "*")) => known == section,
+                Some((known, name)) => known == section && name == key,
+                None => false,
+            }),
+        };
+        if !harmless {
+            return false;
+        }
+    }
+    true
+}
+
+/// The paths of submodules in an index; nothing if it is not understood.
+fn submodules(index: &[u8]) -> Option<Vec<PathBuf>> {
+    const SUBMODULE: u32 = 0o160_000;
+    let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
+    (index.get(..4)? == b"DIRC").then_some(())?;
+    let (version, count) = (number(4)?, number(8)?);
+    (2..=4).contains(&version).then_some(())?;
+    // Hashes of 20 bytes; longer ones shift all that follows, so that the trailer does not fit.
+    let (mut at, mut path, mut found) = (12, Vec::new(), Vec::new());
+    for _ in 0..count {
+        let mode = number(at + 24)?;
+        let flags = u16::from_be_bytes(index.get(at + 60..at + 62)?.try_into().ok()?);
+        let name = at + if flags & 0x4000 != 0 { 64 } else { 62 };
+        let rest = index.get(name..)?;
+        if version == 4 {
+            let (cut, used) = variable_length(rest)?;
+            let end = rest.get(used..)?.iter().position(|byte| *byte == 0)?;
+            path.truncate(path.len().checked_sub(cut)?);
+            path.extend_from_slice(rest.get(used..used + end)?);
+            at = name + used + end + 1;
+        } else {
+            let end = rest.iter().position(|byte| *byte == 0)?;
+            path = rest.get(..end)?.to_vec();
+            at += ((name - at + end) / 8 + 1) * 8;
+        }
+        if mode & 0o170_000 == SUBMODULE {
+            found.push(PathBuf::from(String::from_utf8(path.clone()).ok()?));
+        }
+    }
+    // Extensions follow; one of them says that most entries are in another file.
+    while at + 28 <= index.len() {
+        (index.get(at..at + 4)? != b"link" && index.get(at..at + 4)? != b"sdir").then_some(())?;
+        at = at.checked_add(8)?.checked_add(usize::try_from(number(at + 4)?).ok()?)?;
+    }
+    (at + 20 == index.len()).then_some(found)
+}
+
+/// A number of Git's own form: seven bits a byte, with one added at each step.
+fn variable_length(bytes: &[u8]) -> Option<(usize, usize)> {
+    let mut value = 0_usize;
+    for (at, byte) in bytes.iter().enumerate().take(5) {
+        value |= usize::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Some((value, at + 1));
+        }
+        value = (value + 1) << 7;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,486 @@
+//! Lines that pass without a question, and lines that look as if they only read: on a real disk with a real repository.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hostler_rules::{Call, Disk, Effect, Mode, Rule, RuleSet, Scope, Verdict, judge};
+use serde_json::json;
+
+/// A home with secrets, a repository in it, and links that lead out of that.
+struct Bed {
+    directory: tempfile::TempDir,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let bed = Self { directory: tempfile::tempdir().unwrap() };
+        let work = bed.work();
+        for directory in ["src", "sub/deep", "secret", ".claude/commands"] {
+            std::fs::create_dir_all(work.join(directory)).unwrap();
+        }
+        for file in [
+            "a.txt",
+            "b.txt",
+            "x",
+            "src/a.rs",
+            "secret/key",
+            "sub/.env",
+            "d.json",
+            ".claude/settings.json",
+            "README.md",
+        ] {
+            std::fs::write(work.join(file), "x\n").unwrap();
+        }
+        for directory in [".ssh", "state/hostler", "outside"] {
+            std::fs::create_dir_all(bed.home().join(directory)).unwrap();
+        }
+        std::fs::write(bed.home().join("outside/passwd"), "x\n").unwrap();
+        std::os::unix::fs::symlink("../outside", work.join("lnk")).unwrap();
+        std::os::unix::fs::symlink("/", work.join("x:y")).unwrap();
+        std::os::unix::fs::symlink("secret/key", work.join("alias")).unwrap();
+        bed.git(&["init", "-q"]);
+        bed.git(&["add", "src", "a.txt"]);
+        bed.git(&["commit", "-qm", "x"]);
+        bed
+    }
+
+    fn home(&self) -> PathBuf {
+        self.directory.path().canonicalize().unwrap()
+    }
+
+    fn work(&self) -> PathBuf {
+        self.home().join("work")
+    }
+
+    fn git(&self, arguments: &[&str]) {
+        std::fs::create_dir_all(self.work()).unwrap();
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments).current_dir(self.work());
+        let output = git.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+
+    fn verdict_in(&self, rules: &RuleSet, mode: Mode, call: Call) -> Verdict {
+        let call =
+            call.in_workspace(self.work()).with_home(self.home()).with_own_directories([self.home().join("state")]);
+        judge(rules, mode, &call, None, &Disk).verdict
+    }
+
+    fn line(&self, mode: Mode, line: &str) -> Verdict {
+        self.verdict_in(&RuleSet::default(), mode, Call::shell(line, self.work()))
+    }
+
+    fn with(&self, effect: Effect, rule: &str, mode: Mode, line: &str) -> Verdict {
+        let mut rules = RuleSet::default();
+        rules.add(Rule::parse(effect, Scope::Global, rule).unwrap()).unwrap();
+        self.verdict_in(&rules, mode, Call::shell(line, self.work()))
+    }
+}
+
+const ORDINARY: [&str; 68] = [
+    "ls",
+    "ls -la",
+    "ls src sub",
+    "ls -R .",
+    "ls 2>/dev/null",
+    "cat src/a.rs",
+    "cat 'src/a.rs' \"a.txt\"",
+    "cat -n a.txt | head -5",
+    "git status",
+    "git status --short",
+    "git status && git diff",
+    "git log --oneline -5",
+    "git log -n 3 --stat",
+    "git log --format='%h %s' -3",
+    "git diff HEAD~1 -- src",
+    "git diff --stat",
+    "git show HEAD",
+    "git show HEAD:src/a.rs",
+    "git branch -a",
+    "git branch --show-current",
+    "git rev-parse HEAD",
+    "git ls-files src",
+    "git blame src/a.rs",
+    "git grep -n foo",
+    "git stash list",
+    "git remote -v",
+    "git -C sub status",
+    "git --no-pager log -1",
+    "git --version",
+    "grep -rn foo src",
+    "grep -rn 'foo bar' .",
+    "grep -n foo a.txt b.txt",
+    "grep -rn foo src --include '*.rs'",
+    "grep -c x < a.txt",
+    "find . -name '*.rs'",
+    "find src -type f -maxdepth 2",
+    "find . \\( -name a -o -name b \\) -print",
+    "find . -name '*.rs' -not -path './target/*' | head -20",
+    "rg foo",
+    "rg -n foo src",
+    "rg --files -g '*.rs'",
+    "head -20 x | wc -l",
+    "head -n 20 x",
+    "tail -n +5 a.txt",
+    "cd sub && ls",
+    "cd sub && cat ../a.txt",
+    "cd sub && git status",
+    "wc -l a.txt b.txt",
+    "sed -n 1,20p x",
+    "sed -n '/foo/p' x",
+    "sed 's/a/b/g' x",
+    "jq . d.json",
+    "jq -r '.a | keys[]' d.json",
+    "sort a.txt | uniq -c | sort -rn",
+    "cut -d: -f1 a.txt",
+    "tr -d '\\n' < a.txt",
+    "diff a.txt b.txt",
+    "echo done",
+    "ls missing; echo $?",
+    "pwd && whoami && date",
+    "[ -f a.txt ] && head a.txt",
+    "test -d src && echo yes",
+    "timeout 5 ls",
+    "NO_COLOR=1 rg foo",
+    "which cargo",
+    "tree -L 2 src",
+    "du -sh src",
+    "ps aux | grep node",
+];
+
+#[test]
+fn ordinary_reading_needs_no_question_in_any_mode() {
+    let bed = Bed::new();
+    for line in ORDINARY {
+        for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::DontAsk] {
+            assert_eq!(bed.line(mode, line), Verdict::Allow, "{line} in {mode:?}");
+        }
+    }
+}
+
+/// Everything that was found to write, run or read elsewhere while it was taken for reading, and its relatives.
+const NOT_ONLY_READING: [&str; 75] = [
+    "echo '[core] fsmonitor = ./x' | uniq - .git/config",
+    "uniq a.txt b.txt",
+    "uniq *",
+    "uniq a.txt -c",
+    "git stash list --format=%gs --output=.git/config",
+    "git log --output=out",
+    "git diff --outpu=out",
+    "env -C docs git status",
+    "env -a ls rm -rf a.txt",
+    "env -S 'ls x'",
+    "env -i ls",
+    "find docs/HEAD -execdir git diff ';'",
+    "find a.txt -exec sort + -o out2 {} ';'",
+    "find . -exec rg + -F --pre sh {} ';'",
+    "find . -exec cat {} +",
+    "find . -ok cat {} ';'",
+    "find . -delete",
+    "find . -fprint out",
+    "find . -fls out",
+    "find -L . -name x",
+    "find . -follow",
+    "parallel --joblog ls rm ::: a.txt",
+    "parallel cat ::: a.txt",
+    "watch ls",
+    "echo cssap/cte/ | rev | xargs cat",
+    "xargs cat < a.txt",
+    "sort -o out a.txt",
+    "sort --outp=out a.txt",
+    "sort --compress-program=sh a.txt",
+    "sort -T . a.txt",
+    "tree -o out",
+    "tree -l",
+    "tree -R",
+    "rg --pre sh x",
+    "rg -z x",
+    "rg -L x",
+    "rg --follow x",
+    "xxd a.txt out",
+    "file -C -m x",
+    "sed -i s/a/b/ x",
+    "sed 's/a/b/w out' x",
+    "sed -n 'w out' x",
+    "sed 's/a/b/e' x",
+    "jq -n env",
+    "jq -n '$ENV.HOME'",
+    "jq -n 'include \"x\"; y'",
+    "awk '{print}' a.txt",
+    "date -s now",
+    "date 010203",
+    "git -c core.pager=x log",
+    "git --git-dir=docs status",
+    "git --work-tree=/ status",
+    "git diff --ext-diff",
+    "git diff --no-index a.txt b.txt",
+    "git log --show-signature",
+    "git log --format=%G?",
+    "git grep -O x",
+    "git branch new",
+    "git stash",
+    "git config --list",
+    "GIT_DIR=docs git status",
+    "LD_PRELOAD=./x ls",
+    "./ls",
+    "/tmp/ls",
+    "sudo ls",
+    "bash -c ls",
+    "set",
+    "export -p",
+    "declare -x",
+    "printenv",
+    "env",
+    "ls > out",
+    "echo a >> a.txt",
+    "cat a.txt | tee out",
+    "ls $(touch out)",
+];
+
+#[test]
+fn what_is_not_known_to_only_read_is_asked_about_and_denied_while_planning() {
+    let bed = Bed::new();
+    for line in NOT_ONLY_READING {
+        assert_eq!(bed.line(Mode::Default, line), Verdict::Ask, "{line}");
+        assert_eq!(bed.line(Mode::AcceptEdits, line), Verdict::Ask, "{line}");
+        assert_eq!(bed.line(Mode::DontAsk, line), Verdict::Deny, "{line}");
+        assert_eq!(bed.line(Mode::Plan, line), Verdict::Deny, "{line}");
+    }
+}
+
+/// They only read, but what they read is not certain, elsewhere, or needs a question.
+const ASKED: [&str; 50] = [
+    "cat .''./outside/passwd",
+    "cat ../outside/passwd",
+    "cat ln?/passwd",
+    "cat lnk/passwd",
+    "cat x:y/etc/passwd",
+    "cat lnk",
+    "ls lnk/",
+    "grep -R root .",
+    "grep -r root lnk",
+    "grep root *.txt",
+    "grep -f../outside/passwd x",
+    "grep --file=../outside/passwd x",
+    "cat *.txt",
+    "cat ./*.txt",
+    "cat {a,b}.txt",
+    "cat $HOME/x",
+    "cat ~/outside/passwd",
+    "cat '~/../a' ~",
+    "cat < ../outside/passwd",
+    "cat <(ls)",
+    "echo $ANTHROPIC_API_KEY",
+    "ls -L",
+    "ls --col",
+    "du -L .",
+    "wc --files0-from=a.txt",
+    "sha256sum -c a.txt",
+    "cat /etc/passwd",
+    "cat /proc/self/environ",
+    "cat /proc/1/environ",
+    "ps e",
+    "ps auxe",
+    "ps -auxe",
+    "cd .. && ls",
+    "cd && ls",
+    "cd - && ls",
+    "cd ~ && ls",
+    "cd lnk && cat passwd",
+    "cd sub; cat ../../outside/passwd",
+    "for i in 1 2 3; do cd ..; cat x; done",
+    "diff src sub",
+    "cat .git/config",
+    "cat .git/hooks/post-index-change",
+    "cat .claude/settings.json",
+    "ls ~/.ssh",
+    "cat ~/state/hostler/token",
+    "git diff ../outside/passwd a.txt",
+    "pushd sub && ls",
+    "tail -f a.txt",
+    "cd sub && cat ../../outside/passwd",
+    "cat a.txt ../outside/passwd",
+];
+
+#[test]
+fn reading_that_is_not_certain_or_elsewhere_is_asked_about() {
+    let bed = Bed::new();
+    for line in ASKED {
+        for mode in [Mode::Default, Mode::AcceptEdits] {
+            assert_eq!(bed.line(mode, line), Verdict::Ask, "{line} in {mode:?}");
+        }
+        assert_ne!(bed.line(Mode::Plan, line), Verdict::Allow, "{line}");
+        assert_eq!(bed.line(Mode::DontAsk, line), Verdict::Deny, "{line}");
+    }
+}
+
+#[test]
+fn the_shells_own_directory_decides_and_not_the_sessions() {
+    let bed = Bed::new();
+    let line = |cwd: &Path, line: &str| bed.verdict_in(&RuleSet::default(), Mode::Default, Call::shell(line, cwd));
+    assert_eq!(line(&bed.work().join("sub"), "cat ../a.txt"), Verdict::Allow);
+    assert_eq!(line(&bed.work(), "cat ../a.txt"), Verdict::Ask);
+    assert_eq!(line(&bed.home().join("outside"), "cat passwd"), Verdict::Ask);
+    assert_eq!(line(&bed.home().join("outside"), "ls"), Verdict::Ask);
+    assert_eq!(line(&bed.home(), "cat work/a.txt"), Verdict::Allow);
+    assert_eq!(line(Path::new("relative"), "cat a.txt"), Verdict::Ask);
+}
+
+#[test]
+fn git_is_asked_about_where_its_configuration_could_run_something() {
+    let bed = Bed::new();
+    // A bare repository below, as a clone can bring it.
+    bed.git(&["init", "-q", "--bare", "docs"]);
+    for line in ["cd docs && git status", "git -C docs status", "git -C docs log -1"] {
+        assert_eq!(bed.line(Mode::Default, line), Verdict::Ask, "{line}");
+        assert_eq!(bed.line(Mode::Plan, line), Verdict::Deny, "{line}");
+    }
+    assert_eq!(bed.line(Mode::Default, "git status"), Verdict::Allow);
+    bed.git(&["config", "core.fsmonitor", "./x"]);
+    for line in ["git status", "cd sub && git status", "ls && git diff", "git log -1"] {
+        assert_eq!(bed.line(Mode::Default, line), Verdict::Ask, "{line}");
+        assert_eq!(bed.line(Mode::Plan, line), Verdict::Deny, "{line}");
+    }
+}
+
+#[test]
+fn places_of_secrets_and_of_the_host_are_never_touched_by_a_mode() {
+    let bed = Bed::new();
+    // Even where the session works in the home directory.
+    let call = |mode: Mode, call: Call| {
+        let call = call.with_home(bed.home()).with_own_directories([bed.home().join("state")]);
+        judge(&RuleSet::default(), mode, &call, None, &Disk).verdict
+    };
+    let shell = |mode, line: &str| call(mode, Call::shell(line, bed.home()));
+    let tool = |mode, tool: &str, path: &str| call(mode, Call::new(tool, json!({ "file_path": path }), bed.home()));
+    let places = [
+        "state/hostler/rules.toml",
+        ".ssh/id_rsa",
+        ".SSH/config",
+        ".gnupg/x",
+        ".bashrc",
+        ".zshenv",
+        ".profile",
+        ".config/autostart/x.desktop",
+        ".config/systemd/user/x.service",
+        "Library/LaunchAgents/x.plist",
+        "work/.git/config",
+        "work/.git/hooks/pre-commit",
+        "work/.git/modules/x/config",
+        "work/.claude/settings.json",
+        "work/.mcp.json",
+        ".local/share/keyrings/login.keyring",
+        ".netrc",
+        ".aws/credentials",
+        ".git-credentials",
+        ".config/gcloud/x",
+    ];
+    for place in places {
+        for mode in [Mode::Default, Mode::AcceptEdits] {
+            assert_eq!(tool(mode, "Read", place), Verdict::Ask, "{place}");
+            assert_eq!(tool(mode, "Edit", place), Verdict::Ask, "{place}");
+            assert_eq!(shell(mode, &format!("cat {place}")), Verdict::Ask, "{place}");
+        }
+        assert_eq!(tool(Mode::Plan, "Read", place), Verdict::Ask, "{place}");
+        assert_eq!(tool(Mode::Bypass, "Edit", place), Verdict::Allow, "{place}");
+    }
+    assert_eq!(shell(Mode::Default, "cat work/a.txt"), Verdict::Allow);
+    assert_eq!(tool(Mode::AcceptEdits, "Edit", "work/a.txt"), Verdict::Allow);
+    for line in ["grep -r key .", "rg key", "rg key work state"] {
+        assert_eq!(shell(Mode::Default, line), Verdict::Ask, "{line}");
+    }
+    assert_eq!(shell(Mode::Default, "grep -r key work/src"), Verdict::Allow);
+    assert_eq!(call(Mode::Default, Call::new("Grep", json!({ "pattern": "key" }), bed.home())), Verdict::Ask);
+    let root = Call::shell("cat proc/self/environ", "/");
+    assert_eq!(call(Mode::Default, root), Verdict::Ask);
+}
+
+#[test]
+fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
+    let bed = Bed::new();
+    let denied = [
+        "cat secret/key",
+        "cat ./secret/key",
+        "cat alias",
+        "cat < secret/key",
+        "head -c 5 secret/../secret/key",
+        "cd secret && cat key",
+        "ls secret",
+        "git show HEAD:secret/key",
+        "git blame secret/key",
+        "git diff -- secret",
+        "python3 x.py ./secret/key",
+    ];
+    let possible = [
+        "cat secret/*",
+        "cat s*/key",
+        "cat */key",
+        "cat $x",
+        "grep -r x .",
+        "rg x",
+        "git log -p",
+        "git diff",
+        "git show HEAD",
+        "cp -r . /tmp/there",
+        "tar cf - .",
+        "cd sub; cat ../secret/key",
+    ];
+    let free = [
+        "cat a.txt",
+        "grep -r x src",
+        "git diff -- src",
+        "git log --oneline",
+        "echo secret",
+        "ls",
+        "cat src/*.rs",
+        "make",
+    ];
+    let rule = "Read(./secret/**)";
+    for line in denied {
+        for mode in [Mode::Default, Mode::AcceptEdits, Mode::Plan, Mode::Bypass, Mode::DontAsk] {
+            assert_eq!(bed.with(Effect::Deny, rule, mode, line), Verdict::Deny, "{line} in {mode:?}");
+        }
+    }
+    for line in possible {
+        let mut rules = RuleSet::default();
+        rules.add(Rule::parse(Effect::Deny, Scope::Global, rule).unwrap()).unwrap();
+        rules.add(Rule::parse(Effect::Allow, Scope::Global, "Bash").unwrap()).unwrap();
+        let verdict = |mode| bed.verdict_in(&rules, mode, Call::shell(line, bed.work()));
+        assert_ne!(verdict(Mode::Default), Verdict::Allow, "{line}");
+        assert_ne!(verdict(Mode::Bypass), Verdict::Allow, "{line}");
+        assert_eq!(verdict(Mode::Plan), Verdict::Deny, "{line}");
+    }
+    for line in free {
+        assert_eq!(bed.with(Effect::Deny, rule, Mode::Bypass, line), Verdict::Allow, "{line}");
+    }
+    // A name at any depth: what is on the disk decides.
+    for (line, verdict) in [
+        ("cat sub/.env", Verdict::Deny),
+        ("cd sub && cat .env", Verdict::Deny),
+        ("grep -r x sub", Verdict::Ask),
+        ("grep -r x .", Verdict::Ask),
+        ("grep -r x src", Verdict::Allow),
+        ("rg x src", Verdict::Allow),
+        ("cat src/*.rs", Verdict::Allow),
+        ("cat sub/.e*", Verdict::Ask),
+        ("git show HEAD", Verdict::Ask),
+    ] {
+        assert_eq!(bed.with(Effect::Deny, "Read(.env)", Mode::Bypass, line), verdict, "{line}");
+    }
+}
+
+#[test]
+fn what_touches_no_file_passes_beside_what_a_rule_allows() {
+    let bed = Bed::new();
+    let line = |line: &str| bed.with(Effect::Allow, "Bash(make:*)", Mode::Default, line);
+    for allowed in ["make all | tail -5", "make && echo done", "cd sub && make", "make 2>&1 | grep -i error | head -20"]
+    {
+        assert_eq!(line(allowed), Verdict::Allow, "{allowed}");
+    }
+    // Make could have made a link of it meanwhile.
+    for asked in ["make && cat a.txt", "make | tee out", "make | uniq - out", "make && cd .. && make", "make > out"] {
+        assert_eq!(line(asked), Verdict::Ask, "{asked}");
+    }
+}

@@ -5,6 +5,7 @@
 //! Whatever cannot be read is refused.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use hostler_driver::{
@@ -196,8 +197,13 @@ impl Asks {
 
 /// Questions and plans are for people, whatever the rules say about tools.
 fn decide(ask: &ToolAsk<'_>, gatekeeper: &dyn Gatekeeper) -> Gate {
-    let call =
-        GatedCall { id: &ask.tool_use_id, tool: &ask.tool, input: ask.input, sub_agent: ask.agent_id.as_deref() };
+    let call = GatedCall {
+        id: &ask.tool_use_id,
+        tool: &ask.tool,
+        input: ask.input,
+        sub_agent: ask.agent_id.as_deref(),
+        cwd: ask.cwd.as_deref().map(Path::new).filter(|directory| directory.is_absolute()),
+    };
     match gatekeeper.decide(&call) {
         Gate::Allow if matches!(&*ask.tool, "AskUserQuestion" | "ExitPlanMode") => Gate::Ask,
         gate => gate,

@@ -442,7 +442,8 @@ impl Cli {
             Command::Rules(RulesCommand::List { json }) | Command::Grants(GrantsCommand::List { json }) => {
                 flags.switch(Key::Json, *json);
             }
-            Command::Rules(RulesCommand::Test { cwd, mode, .. }) => {
+            Command::Rules(RulesCommand::Test { cwd, mode, json, .. }) => {
+                flags.switch(Key::Json, *json);
                 flags.text(Key::Cwd, cwd.as_ref());
                 flags.text(Key::PermissionMode, mode.as_ref().map(OsString::from).as_ref());
             }

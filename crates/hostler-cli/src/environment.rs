@@ -87,6 +87,11 @@ impl HostEnvironment {
         self.xdg_cache.join("hostler")
     }
 
+    /// The directories that belong to the host itself: state, configuration, cache and locks.
+    pub fn own_directories(&self, state_dir: &Path) -> Vec<PathBuf> {
+        vec![state_dir.to_owned(), self.xdg_config.join("hostler"), self.cache_dir(), self.runtime_dir()]
+    }
+
     /// Looks a program up on the PATH.
     pub fn find_program(&self, name: &str) -> Option<PathBuf> {
         hostler_process::find_program(name, self.var("PATH")?)

@@ -1,6 +1,7 @@
 //! Who may do what: the gate that sees every tool call, and the questions that only a person can answer.
 
 use std::fmt;
+use std::path::Path;
 
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub struct GatedCall<'a> {
     pub input: &'a RawValue,
     /// The sub-agent that makes the call; absent for the agent itself.
     pub sub_agent: Option<&'a str>,
+    /// The directory that the call runs in, absolute; absent where the agent does not say.
+    pub cwd: Option<&'a Path>,
 }
 
 /// What becomes of a tool call.

@@ -140,6 +140,7 @@ impl Debug for GatedCall<'_> {
             .field("tool", &self.tool)
             .field("input", &length(self.input.get()))
             .field("sub_agent", &self.sub_agent)
+            .field("cwd", &self.cwd)
             .finish()
     }
 }
@@ -354,7 +355,7 @@ mod tests {
             format!("{:?}", Answer::Deny { message: words() }),
             format!("{:?}", Answer::Answers(vec![(words(), answers), (words(), QuestionAnswer::Text(words()))])),
             format!("{:?}", Said::Person { text: words(), attached: 1 }),
-            format!("{:?}", GatedCall { id: "c1", tool: "Bash", input: &json(), sub_agent: None }),
+            format!("{:?}", GatedCall { id: "c1", tool: "Bash", input: &json(), sub_agent: None, cwd: None }),
             format!("{found:?}"),
         ];
         for shown in shown {

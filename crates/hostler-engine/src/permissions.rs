@@ -12,6 +12,8 @@ pub struct PermissionConfig {
     pub unattended: Unattended,
     /// The user's home directory: what `~` in rules stands for.
     pub home: Option<PathBuf>,
+    /// The host's own directories: state, cache and configuration. No mode but bypass touches them without a question.
+    pub own_directories: Vec<PathBuf>,
 }
 
 /// What becomes of requests that nobody answers.

@@ -42,7 +42,7 @@ pub use exit::ExitReport;
 pub use handle::{CloseMode, ProcessHandle};
 pub use lines::{LineError, LineReader, MAX_LINE};
 pub use lock::{ConversationLock, LockError, TreeLock};
-pub use orphans::become_host;
+pub use orphans::{become_host, hide_memory};
 pub use programs::{find_program, is_executable};
 pub use pty::{Pty, Size};
 pub use runtime_dir::{runtime_dir, runtime_dir_path};

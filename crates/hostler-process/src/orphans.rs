@@ -30,6 +30,12 @@ pub fn become_host() -> io::Result<()> {
     Ok(())
 }
 
+/// Hides the calling process's memory and environment from other programs of the user, as those of a host are. Does nothing
+/// where the system cannot do it.
+pub fn hide_memory() -> io::Result<()> {
+    platform::hide_memory()
+}
+
 /// Kills and reaps every orphan with its descendants; returns when none is left.
 ///
 /// To be called when a supervisor has died, after it has been reaped: its children are the host's by then. They are

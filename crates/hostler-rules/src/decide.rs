@@ -8,7 +8,7 @@ use crate::path::{Resolver, Spot};
 use crate::protected::guards_writing;
 use crate::rule::{Effect, Matcher, Rule};
 use crate::set::RuleSet;
-use crate::shell::{Kind, Line};
+use crate::shell::{Kind, Line, UNSEEN_OPTIONS};
 
 /// How a session handles what no rule decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -197,6 +197,7 @@ fn unseen(rules: &RuleSet, scene: &Scene<'_>) -> Option<Decision> {
 fn hidden(line: &Line) -> Option<(String, &'static str)> {
     line.all().into_iter().find_map(|command| match command.kind {
         Kind::Hidden(because) => Some((command.text.clone(), because)),
+        Kind::Runner(UNSEEN_OPTIONS) => Some((command.text.clone(), UNSEEN_OPTIONS)),
         _ => None,
     })
 }

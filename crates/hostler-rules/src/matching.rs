@@ -7,7 +7,7 @@ mod objection;
 mod permission;
 
 pub(crate) use objection::{Objection, objections};
-pub(crate) use permission::{grants_file, is_free, is_granted, permission};
+pub(crate) use permission::{grants_file, is_granted, needs_no_rule, permission};
 
 use crate::rule::{Matcher, covers};
 use crate::shell::base_name;

@@ -17,7 +17,7 @@ use self::table::{Default as Without, Operands, PROGRAMS, Program};
 use crate::call::Scene;
 use crate::path::{Entry, Spot, normalise};
 use crate::protected::{guards_below, guards_reading};
-use crate::shell::{Command, File, Kind, Line, Word, is_plain_sed, is_sink};
+use crate::shell::{Command, File, Kind, Line, Word, is_name, is_plain_sed, is_sink};
 
 /// What was found out about a command line.
 #[derive(Debug)]
@@ -134,8 +134,12 @@ pub(crate) fn read(scene: &Scene<'_>, line: &Line) -> Reading {
     let writes = |file: &&File| file.writes && !file.name.known().is_some_and(is_sink);
     let reads = line.files.iter().filter(|file| !file.writes);
     let outer = line.all().into_iter().map(|command| line.commands.iter().any(|outer| std::ptr::eq(outer, command)));
+    let mut files: Vec<Finding> = reads.map(|file| reader.file(file)).collect();
+    if line.expands {
+        files.push(Finding { grade: Grade::Asks(OPEN_WORD), reaches: None, directories: None });
+    }
     Reading {
-        files: reads.map(|file| reader.file(file)).collect(),
+        files,
         writes: line.files.iter().any(|file| writes(&file)),
         outer: outer.collect(),
         directories: reader.directories,
@@ -198,7 +202,7 @@ impl<'s> Reader<'s> {
 
     fn reaches(&self, names: &[Name<'_>], below: bool) -> Result<Vec<Reach>, &'static str> {
         let mut reaches = Vec::new();
-        for name in names.iter().filter(|name| !matches!(name.text, "-" | "/dev/null" | "/dev/stdin")) {
+        for name in names.iter().filter(|name| !matches!(name.text, "/dev/null" | "/dev/stdin")) {
             reaches.extend(self.spots(*name)?.into_iter().map(|spot| Reach { spot, below, in_history: false }));
         }
         Ok(reaches)
@@ -269,7 +273,9 @@ impl<'s> Reader<'s> {
             },
             "git" => self.git(rest),
             "cd" => self.cd(rest),
-            "command" if matches!(rest.first().and_then(Word::known), Some("-v" | "-V")) => free(),
+            "command" if matches!(rest.first().and_then(Word::known), Some("-v" | "-V")) => {
+                texts(special::echo(rest.get(1..).unwrap_or_default()), true)
+            }
             "command" | "time" | "nice" | "timeout" | "env" => match carried(name, rest) {
                 Some(inner) => self.words(inner),
                 None => Finding::unknown(OPTION),
@@ -315,6 +321,9 @@ impl<'s> Reader<'s> {
             },
         };
         match program.name {
+            "strings" if operands.iter().any(|name| name.text.starts_with('@')) => {
+                return Finding { grade: Grade::Asks(OPTION), reaches: None, directories: None };
+            }
             "sed" if !texts.iter().all(|text| is_plain_sed(text)) => {
                 return Finding::unknown("a script for sed can run programs and write files");
             }
@@ -326,7 +335,8 @@ impl<'s> Reader<'s> {
         let here = [Name { text: ".", tilde: false }];
         let searches = below || program.default == Without::Directory;
         let names = if names.is_empty() && searches { here.as_slice() } else { names };
-        let reaches = self.reaches(names, below).and_then(|mut reaches| {
+        let names: Vec<Name<'_>> = names.iter().copied().filter(|name| !is_input(program.name, *name)).collect();
+        let reaches = self.reaches(&names, below).and_then(|mut reaches| {
             reaches.extend(self.reaches(&found.paths, false)?);
             Ok(reaches)
         });
@@ -414,6 +424,44 @@ fn unclear(why: Unclear, pure: bool) -> Finding {
     }
 }
 
+/// Does the program take this name for its standard input? To others it is a file.
+fn is_input(program: &str, name: Name<'_>) -> bool {
+    const TAKE_HYPHEN: [&str; 26] = [
+        "cat",
+        "tac",
+        "head",
+        "tail",
+        "wc",
+        "nl",
+        "fold",
+        "cut",
+        "paste",
+        "comm",
+        "cmp",
+        "diff",
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "sort",
+        "uniq",
+        "sed",
+        "md5sum",
+        "sha1sum",
+        "sha256sum",
+        "sha512sum",
+        "cksum",
+        "od",
+        "xxd",
+    ];
+    name.text == "-" && TAKE_HYPHEN.contains(&program)
+}
+
+/// `NAME=value`, as `env` takes it; a value with a slash may be a path.
+fn is_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, value)| is_name(name) && !value.contains('/'))
+}
+
 /// Whether the operands are the last words, so that no reader of options can take one of them for something else.
 fn is_last(words: &[Word], operands: &[Name<'_>]) -> bool {
     words.iter().rev().zip(operands.iter().rev()).all(|(word, operand)| word.text == operand.text)
@@ -429,7 +477,7 @@ fn carried<'w>(name: &str, words: &'w [Word]) -> Option<&'w [Word]> {
             is_number(duration.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(duration)).then_some(1)?
         }
         "nice" if text(0)? == "-n" => is_number(text(1)?).then_some(2)?,
-        "env" => words.iter().take_while(|word| word.known().is_some_and(|text| text.contains('='))).count(),
+        "env" => words.iter().take_while(|word| word.known().is_some_and(is_assignment)).count(),
         _ => 0,
     };
     let inner = words.get(skipped..)?;

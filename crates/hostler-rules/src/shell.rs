@@ -12,7 +12,8 @@ mod variables;
 mod walk;
 mod word;
 
-pub(crate) use programs::is_plain_sed;
+pub(crate) use limits::is_name;
+pub(crate) use programs::{UNSEEN_OPTIONS, is_plain_sed};
 pub(crate) use word::{Form, Word};
 
 /// What a command line does, as far as it can be seen.
@@ -24,6 +25,8 @@ pub(crate) struct Line {
     pub moves: bool,
     /// The line is `cd … && …`: what follows runs only in that directory.
     pub begins_with_cd: bool,
+    /// Something beside the words of commands is known only when it runs: a value, a here-document, a condition.
+    pub expands: bool,
 }
 
 /// A simple command.

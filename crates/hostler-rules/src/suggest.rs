@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::call::{Access, Call, Scene, Touched};
 use crate::decide::{Mode, Verdict, decide_scene};
 use crate::glob::PathPattern;
-use crate::matching::{grants_file, is_free, is_granted};
+use crate::matching::{grants_file, is_granted, needs_no_rule};
 use crate::path::{Resolver, Spot};
 use crate::rule::{CommandPattern, Domain, Effect, Matcher, Rule, Scope};
 use crate::set::RuleSet;
@@ -103,7 +103,7 @@ fn shell(
         match command.kind {
             Kind::Hidden(_) => return None,
             _ if command.words.is_empty() => {}
-            _ if is_free(scene, command) || is_granted(rules, command) => {}
+            _ if needs_no_rule(scene, command) || is_granted(rules, command) => {}
             // What a carrier runs is what matters.
             Kind::Carrier => waiting.extend(command.inner.iter().rev().flat_map(|inner| inner.commands.iter().rev())),
             Kind::Runner(_) => matchers.push(Matcher::Command(exact(command)?)),

@@ -39,6 +39,7 @@ impl Bed {
         std::fs::write(bed.home().join("outside/passwd"), "x\n").unwrap();
         std::os::unix::fs::symlink("../outside", work.join("lnk")).unwrap();
         std::os::unix::fs::symlink("/", work.join("x:y")).unwrap();
+        std::os::unix::fs::symlink("../outside", work.join("-")).unwrap();
         std::os::unix::fs::symlink("secret/key", work.join("alias")).unwrap();
         bed.git(&["init", "-q"]);
         bed.git(&["add", "src", "a.txt"]);
@@ -79,7 +80,9 @@ impl Bed {
     }
 }
 
-const ORDINARY: [&str; 68] = [
+const ORDINARY: [&str; 70] = [
+    "ls -1 src",
+    "cat <<'EOF'\n$x\nEOF",
     "ls",
     "ls -la",
     "ls src sub",
@@ -161,7 +164,11 @@ fn ordinary_reading_needs_no_question_in_any_mode() {
 }
 
 /// Everything that was found to write, run or read elsewhere while it was taken for reading, and its relatives.
-const NOT_ONLY_READING: [&str; 75] = [
+const NOT_ONLY_READING: [&str; 79] = [
+    "file -p a.txt",
+    "git log --format=%+GG",
+    "env --chdir=docs ls",
+    "env TZ=:/etc/passwd date",
     "echo '[core] fsmonitor = ./x' | uniq - .git/config",
     "uniq a.txt b.txt",
     "uniq *",
@@ -251,7 +258,18 @@ fn what_is_not_known_to_only_read_is_asked_about_and_denied_while_planning() {
 }
 
 /// They only read, but what they read is not certain, elsewhere, or needs a question.
-const ASKED: [&str; 50] = [
+const ASKED: [&str; 61] = [
+    "ls -R -",
+    "strings @a.txt",
+    "cat < -",
+    "cat <<EOF\n$API_TOKEN\nEOF",
+    "cat <<< $API_TOKEN",
+    "set -x; x=$API_TOKEN",
+    "[[ $API_TOKEN ]] && ls",
+    "TZ=$API_TOKEN date",
+    "TZ=:/etc/passwd date",
+    "command -v $API_TOKEN",
+    "for f in *; do ls; done",
     "cat .''./outside/passwd",
     "cat ../outside/passwd",
     "cat ln?/passwd",
@@ -423,6 +441,8 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
         "git log -p",
         "git diff",
         "git show HEAD",
+        "git show :/x",
+        "git log -U5",
         "cp -r . /tmp/there",
         "tar cf - .",
         "cd sub; cat ../secret/key",
@@ -475,8 +495,14 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
 fn what_touches_no_file_passes_beside_what_a_rule_allows() {
     let bed = Bed::new();
     let line = |line: &str| bed.with(Effect::Allow, "Bash(make:*)", Mode::Default, line);
-    for allowed in ["make all | tail -5", "make && echo done", "cd sub && make", "make 2>&1 | grep -i error | head -20"]
-    {
+    for allowed in [
+        "make all | tail -5",
+        "make && echo done",
+        "cd sub && make",
+        "cat a.txt && make",
+        "ls; git status; make",
+        "make 2>&1 | grep -i error | head -20",
+    ] {
         assert_eq!(line(allowed), Verdict::Allow, "{allowed}");
     }
     // Make could have made a link of it meanwhile.

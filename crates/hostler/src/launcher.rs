@@ -128,7 +128,7 @@ async fn launch(
         },
         max_queue: options.fleet.max_queue.unwrap_or(MAX_QUEUE),
         turns_in_memory: options.fleet.turns_in_memory.unwrap_or(TURNS_IN_MEMORY),
-        permissions: permissions(&options),
+        permissions: permissions(environment, &options),
         absence: options.fleet.absence.unwrap_or(ABSENCE),
         clock: Arc::new(SystemClock::default()),
         fleet: fleet(&options.fleet),
@@ -178,7 +178,7 @@ fn blobs(quota: Option<u64>) -> BlobOptions {
     BlobOptions { quota: quota.unwrap_or(usual.quota), ..usual }
 }
 
-fn permissions(options: &HostOptions) -> PermissionConfig {
+fn permissions(environment: &HostEnvironment, options: &HostOptions) -> PermissionConfig {
     PermissionConfig {
         allow_bypass: options.allow_bypass,
         unattended: match options.unattended {
@@ -189,6 +189,7 @@ fn permissions(options: &HostOptions) -> PermissionConfig {
         },
         // Sessions that name no directory work at home.
         home: Some(options.default_directory.clone()),
+        own_directories: environment.own_directories(&options.state_dir),
     }
 }
 

@@ -31,6 +31,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|argument| argument == launcher::SUPERVISE) {
         return hostler_process::supervise_main();
     }
+    // Client commands hold keys and tokens as a host does: an agent's `ps e` or `/proc` must not show them. Where the system
+    // refuses, a host says so when it starts.
+    let _ = hostler_process::hide_memory();
     let environment = HostEnvironment::from_process();
     let vars: Vec<(OsString, OsString)> = environment.vars.clone().into_iter().collect();
     let supervisor = launcher::supervisor();

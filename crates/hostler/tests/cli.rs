@@ -120,14 +120,25 @@ async fn a_host_that_runs_follows_the_rules_of_the_command_line() {
     let script = "!tool Bash {\"command\":\"touch made\",\"description\":\"x\"}\n!say done";
     let (effect, rule, work) = ("allow", "Bash(touch made)", user.home.work().display().to_string());
     let (out, _) = user.expect(0, &["rules", "test", rule]).await;
-    assert_eq!(out, "Asked: no rule speaks of `touch made`.\n");
+    assert!(out.starts_with("Asked: no rule speaks of `touch made`.\n"), "{out}");
+    let (out, _) = user.expect(0, &["rules", "test", rule, "--json"]).await;
+    let asked: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&asked["decision"], &asked["rule"]), (&json!("ask"), &Value::Null));
+    assert!(asked["reason"].as_str().unwrap().starts_with("Asked: no rule speaks of `touch made`."), "{out}");
 
     let (_, err) = user.expect(0, &["rules", "add", effect, rule, "--workspace", &work]).await;
     assert_eq!(err, format!("Added: allow Bash(touch made), for sessions in {work}.\n"));
     let (out, _) = user.expect(0, &["rules", "list"]).await;
     assert!(out.lines().nth(1).is_some_and(|line| line.starts_with("allow") && line.ends_with(&work)), "{out}");
     let (out, _) = user.expect(0, &["rules", "test", rule]).await;
-    assert_eq!(out, "Allowed: the workspace's rule `Bash(touch made)` allows `touch made`.\n");
+    let allowed = "Allowed: the workspace's rule `Bash(touch made)` allows `touch made`.";
+    assert_eq!(out, format!("{allowed}\n"));
+    let (out, _) = user.expect(0, &["rules", "test", rule, "--json"]).await;
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(said, json!({"decision": "allow", "reason": allowed, "rule": "Bash(touch made)"}));
+    let token = format!("Read({})", user.home.path("state").join("hostler").join("token").display());
+    let (out, _) = user.expect(0, &["rules", "test", &token, "--mode", "acceptEdits", "--cwd", "/", "--json"]).await;
+    assert!(out.contains(r#""decision":"ask""#) && out.contains("Hostler itself"), "{out}");
     user.expect(0, &["run", script]).await;
     assert!(made.exists(), "the host allows it");
 

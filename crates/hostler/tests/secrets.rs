@@ -4,6 +4,7 @@
 mod common;
 
 use std::path::Path;
+use std::process::Stdio;
 
 use ahp_types::StateAction;
 use common::upstream::{QUOTE, ScriptedServer};
@@ -216,5 +217,25 @@ async fn the_hosts_environment_cannot_be_read_by_other_programs_of_the_same_user
     assert_eq!(environment.kind(), std::io::ErrorKind::PermissionDenied);
     let memory = std::fs::File::open(file(host.pid, "mem")).unwrap_err();
     assert_eq!(memory.kind(), std::io::ErrorKind::PermissionDenied);
+    host.stop().await;
+}
+
+// One thread: rights are a thread's own, and this one starts the command.
+#[tokio::test(flavor = "current_thread")]
+async fn a_client_commands_environment_cannot_be_read_by_other_programs_of_the_same_user() {
+    give_up_tracing();
+    let home = Home::new();
+    let host = home.serve_fake(&[]).await;
+    // It waits for its message.
+    let mut command = home.hostler(&["run", "-"]);
+    let quiet = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let mut client = quiet.spawn().unwrap();
+    let environ = Path::new("/proc").join(client.id().unwrap().to_string()).join("environ");
+    let hidden = || std::fs::read(&environ).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    while !hidden() {
+        assert!(client.try_wait().unwrap().is_none(), "it ended before it hid its environment");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    client.kill().await.unwrap();
     host.stop().await;
 }

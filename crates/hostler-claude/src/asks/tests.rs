@@ -43,6 +43,29 @@ fn a_hook_is_answered_at_once_with_what_the_gate_says() {
     }
 }
 
+/// Notes the directory that it is asked about.
+#[derive(Default)]
+struct Noting(std::sync::Mutex<Vec<Option<std::path::PathBuf>>>);
+
+impl Gatekeeper for Noting {
+    fn decide(&self, call: &GatedCall<'_>) -> Gate {
+        self.0.lock().unwrap().push(call.cwd.map(std::path::Path::to_owned));
+        Gate::Ask
+    }
+}
+
+#[test]
+fn the_gate_learns_the_directory_that_the_hook_names() {
+    let gate = Noting::default();
+    let hook = |cwd: &str| HOOK.replace(r#""tool_name":"Read""#, &format!(r#""cwd":{cwd},"tool_name":"Read""#));
+    for cwd in [r#""/work/sub""#, r#""relative""#, "null"] {
+        asked(&mut Asks::default(), "r", &hook(cwd), &gate);
+    }
+    asked(&mut Asks::default(), "r", BASH, &gate);
+    let said = gate.0.into_inner().unwrap();
+    assert_eq!(said, [Some("/work/sub".into()), None, None, None]);
+}
+
 #[test]
 fn a_permission_request_waits_for_a_person_and_is_answered_once() {
     let mut asks = Asks::default();

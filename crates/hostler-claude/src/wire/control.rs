@@ -63,13 +63,15 @@ pub struct ToolAsk<'a> {
     pub agent_id: Option<Text<'a>>,
     /// Why the agent asks.
     pub reason: Option<Text<'a>>,
+    /// The directory that the call runs in; only hooks say it.
+    pub cwd: Option<Text<'a>>,
 }
 
 impl<'a> ToolAsk<'a> {
     /// A sub-agent's call, as its message tells of it.
     pub(crate) fn of(call: &'a str, tool: &'a str, input: &'a RawValue, agent: &'a str) -> Self {
         let text = |text: &'a str| Text(text.into());
-        Self { tool_use_id: text(call), tool: text(tool), input, agent_id: Some(text(agent)), reason: None }
+        Self { tool_use_id: text(call), tool: text(tool), input, agent_id: Some(text(agent)), reason: None, cwd: None }
     }
 }
 
@@ -121,6 +123,8 @@ struct HookInput<'a> {
     hook_event_name: Option<Text<'a>>,
     #[serde(borrow, default)]
     transcript_path: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    cwd: Option<Text<'a>>,
     #[serde(borrow, default)]
     tool_name: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -193,6 +197,7 @@ impl<'a> AskFields<'a> {
                     input,
                     agent_id: self.agent_id,
                     reason: self.decision_reason.filter(|reason| !reason.is_empty()),
+                    cwd: None,
                 }),
                 (tool_use_id, ..) => ControlBody::UnreadableTool { tool_use_id, hook: false },
             },
@@ -219,7 +224,14 @@ fn hook<'a>(tool_use_id: Option<Text<'a>>, input: Option<&'a RawValue>) -> Contr
     let tool_use_id = input.tool_use_id.or(tool_use_id);
     match (tool_use_id, input.tool_name, input.tool_input.filter(|input| is_object(input))) {
         (Some(tool_use_id), Some(tool), Some(tool_input)) if is_ours => ControlBody::PreToolUse {
-            ask: ToolAsk { tool_use_id, tool, input: tool_input, agent_id: input.agent_id, reason: None },
+            ask: ToolAsk {
+                tool_use_id,
+                tool,
+                input: tool_input,
+                agent_id: input.agent_id,
+                reason: None,
+                cwd: input.cwd,
+            },
             transcript_path: input.transcript_path,
         },
         (tool_use_id, ..) => ControlBody::UnreadableTool { tool_use_id, hook: true },

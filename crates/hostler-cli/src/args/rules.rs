@@ -41,6 +41,8 @@ Examples:
     /// Says what would become of a tool call, and why.
     ///
     /// Nothing is run. The rules for all sessions and those of the directory count; what a session allows itself does not.
+    ///
+    /// Exits with 0 whatever the decision is, with 2 if this is not a call, and with 1 if the rules cannot be read.
     #[command(after_long_help = "\
 Examples:
   hostler rules test 'Bash(rm -rf x)'
@@ -58,6 +60,9 @@ Examples:
         /// The session's permission mode [default: default]
         #[arg(long, value_parser = ["default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"])]
         mode: Option<String>,
+        /// Print `{"decision": "allow"|"ask"|"deny", "reason": …, "rule": …}`; `rule` is null where no rule decided
+        #[arg(long)]
+        json: bool,
     },
 }
 

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use hostler_rules::{
-    Call, Disk, Effect, Mode, Page, Rule, RuleBook, RuleBookError, Scope, Verdict, explain, judge, normalise,
+    Call, Decision, Disk, Effect, Mode, Page, Rule, RuleBook, RuleBookError, Scope, Verdict, Why, explain, judge,
+    normalise,
 };
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr as _;
@@ -160,10 +161,16 @@ fn line(row: &[String; 4], widths: [usize; 4]) -> String {
 fn test(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Console) -> Result<(), Failure> {
     let directory = normalise(&settings.cwd);
     let wrong = |error| Failure::new(Exit::Usage, one_line(&format!("This is not a call: {error}.")));
+    let own = wiring.environment.own_directories(&settings.state_dir);
     let call = Call::parse(call, &directory).map_err(wrong)?.with_home(&wiring.environment.home);
+    let call = call.with_own_directories(own);
     let mode = mode(settings)?;
     let rules = page(settings)?.rules_for(&directory).map_err(|error| in_trouble(error.into()))?;
     let decision = judge(&rules, mode, &call, wiring.plans.as_deref(), &Disk);
+    if settings.json {
+        let text = serde_json::to_string(&Tested::from(&decision)).map_err(std::io::Error::other)?;
+        return Ok(console.out(&format!("{text}\n"))?);
+    }
     let style = match decision.verdict {
         Verdict::Allow => Style::Green,
         Verdict::Ask | Verdict::Leave => Style::Yellow,
@@ -175,6 +182,30 @@ fn test(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Console)
         console.out_line(&format!("{indent}{}", one_line(sentence)), style)?;
     }
     Ok(())
+}
+
+/// A decision, as scripts see it.
+#[derive(Serialize)]
+struct Tested {
+    decision: &'static str,
+    reason: String,
+    /// The rule that decided; nothing if none did.
+    rule: Option<String>,
+}
+
+impl From<&Decision> for Tested {
+    fn from(decision: &Decision) -> Self {
+        let rule = decision.why.iter().find_map(|why| match why {
+            Why::Rule { rule, .. } => Some(rule.to_string()),
+            Why::Opaque { .. } | Why::Mode { .. } | Why::NoRule { .. } => None,
+        });
+        let word = match decision.verdict {
+            Verdict::Allow => "allow",
+            Verdict::Ask | Verdict::Leave => "ask",
+            Verdict::Deny => "deny",
+        };
+        Self { decision: word, reason: explain(decision).join(" "), rule }
+    }
 }
 
 /// The permission mode of the settings.

@@ -66,7 +66,7 @@ impl Actor {
         let input = edited.clone().unwrap_or_else(|| open.input.clone());
         let (worker, tool) = (open.worker.clone(), open.tool.clone());
         let home = self.home_of(worker.as_deref());
-        if approved && let Gate::Deny(why) = self.gate.ruling(&open.tool, input.get()).gate {
+        if approved && let Gate::Deny(why) = self.gate.ruling(Some(&call), &open.tool, input.get()).gate {
             return Err(format!("it cannot be allowed: {why}"));
         }
         let entry = AuditEntry {
@@ -150,7 +150,7 @@ impl Actor {
         let waiting: Vec<_> = self.desk.permissions().map(|open| open.call.clone()).collect();
         for call in waiting {
             let Some(open) = self.desk.permission(&call) else { continue };
-            let ruling = self.gate.ruling(&open.tool, open.input.get());
+            let ruling = self.gate.ruling(Some(&call), &open.tool, open.input.get());
             let (approved, message) = match ruling.gate {
                 Gate::Ask => continue,
                 Gate::Allow => (true, None),

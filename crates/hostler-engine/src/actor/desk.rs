@@ -93,11 +93,12 @@ impl Actor {
     async fn permission_requested(&mut self, request: PermissionRequest) {
         let (id, call) = (request.request.clone(), request.call.clone());
         let input = request.input.get();
-        let ruling = self.gate.ruling(&request.tool, input);
+        let ruling = self.gate.ruling(Some(&call), &request.tool, input);
         // A rule that asks is stronger than any that allows: no rule can be offered against it.
         let offers = ruling.who != "rule";
         let edit = self.preview(&request).await;
-        let suggest = |scope| if offers { self.gate.suggestions(&request.tool, input, scope) } else { Vec::new() };
+        let suggest =
+            |scope| if offers { self.gate.suggestions(&call, &request.tool, input, scope) } else { Vec::new() };
         let choices = Choices::new(&suggest(Scope::Session), &suggest(Scope::Workspace));
         // One that works unseen asks in its parent's place.
         let worker = request.sub_agent.clone().filter(|agent| self.workers.chat(agent).is_some());
@@ -147,7 +148,7 @@ impl Actor {
         let picture = tokio::task::spawn_blocking(move || {
             let place = Disk.resolve(&proposal.path).ok()?;
             let reading = serde_json::json!({ "file_path": place }).to_string();
-            let readable = gate.ruling("Read", &reading).gate == Gate::Allow;
+            let readable = gate.ruling(None, "Read", &reading).gate == Gate::Allow;
             readable.then(|| proposal.picture(&place)).flatten()
         });
         // A slow disk is no reason to let people wait for the question.

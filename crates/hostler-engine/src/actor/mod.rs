@@ -232,6 +232,7 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         directory: session.working_directory().unwrap_or_default(),
         home: host.permissions.home.clone(),
         plans: provider.and_then(|driver| driver.describe().plans),
+        own: host.permissions.own_directories.clone(),
     };
     let name = session.config(config::PERMISSION_MODE).unwrap_or(config::DEFAULT_MODE);
     let mode = config::mode(name, host.permissions.allow_bypass);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use hostler_driver::{Clock, FolderRule, Gate, GatedCall, Gatekeeper};
 use hostler_rules::{
     Call, Decision, Disk, Effect, Mode, Page, Rule, RuleBook, RuleSet, RuleSetError, Scope, Suggestion, Verdict, Why,
-    explain, judge, plan_of, suggest,
+    explain, judge, plan_of, suggest_beside,
 };
 use hostler_store::AuditEntry;
 use serde_json::Value;
@@ -53,6 +53,8 @@ pub(crate) struct Places {
     pub(crate) home: Option<PathBuf>,
     /// Where the agent writes its own plans.
     pub(crate) plans: Option<PathBuf>,
+    /// The host's own directories, which no mode but bypass touches without a question.
+    pub(crate) own: Vec<PathBuf>,
 }
 
 /// The gate. Shared by the session's actor and the driver.
@@ -64,6 +66,8 @@ pub(crate) struct SessionGate {
     log: mpsc::Sender<AuditEntry>,
     clock: Arc<dyn Clock>,
     asked: Mutex<VecDeque<String>>,
+    /// The directories that recent calls run in, by the calls' ids. Later questions about a call do not name it again.
+    directories: Mutex<VecDeque<(String, PathBuf)>>,
     /// The plan that was written last.
     plan: Mutex<Option<PathBuf>>,
 }
@@ -90,8 +94,8 @@ impl SessionGate {
         let (log, decisions) = mpsc::channel(UNWRITTEN);
         let policy =
             RwLock::new(Policy { mode, next: VecDeque::new(), rules, folder: Ok(RuleSet::default()), joined: None });
-        let (asked, plan) = (Mutex::default(), Mutex::default());
-        (Arc::new(Self { places, book, policy, log, clock, asked, plan }), decisions)
+        let (asked, plan, directories) = (Mutex::default(), Mutex::default(), Mutex::default());
+        (Arc::new(Self { places, book, policy, log, clock, asked, directories, plan }), decisions)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Policy) -> T) -> T {
@@ -146,17 +150,21 @@ impl SessionGate {
         self.change(|policy| (policy.folder, policy.joined) = (folder, None));
     }
 
-    /// What the gate says about a call, without writing it down.
-    pub(crate) fn ruling(&self, tool: &str, input: &str) -> Ruling {
-        match self.call(tool, input) {
+    /// What the gate says about a call, without writing it down. A call without an id runs in the session's directory.
+    pub(crate) fn ruling(&self, id: Option<&str>, tool: &str, input: &str) -> Ruling {
+        match self.call(id, tool, input) {
             Some(call) => self.rule_on(&call),
             None => Ruling { gate: Gate::Deny(UNREADABLE.to_owned()), who: "host", why: UNREADABLE.to_owned() },
         }
     }
 
     /// The narrow rules that would have let a call pass.
-    pub(crate) fn suggestions(&self, tool: &str, input: &str, scope: Scope) -> Vec<Suggestion> {
-        self.call(tool, input).map(|call| suggest(&call, scope, &Disk)).unwrap_or_default()
+    pub(crate) fn suggestions(&self, id: &str, tool: &str, input: &str, scope: Scope) -> Vec<Suggestion> {
+        let Some(call) = self.call(Some(id), tool, input) else { return Vec::new() };
+        match self.rules(&self.book.page()).0 {
+            Some(Ok(rules)) => suggest_beside(&rules, &call, scope, &Disk),
+            Some(Err(_)) | None => Vec::new(),
+        }
     }
 
     /// The directory that the session works in.
@@ -169,9 +177,28 @@ impl SessionGate {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn call(&self, tool: &str, input: &str) -> Option<Call> {
+    /// Notes the directory that a call runs in.
+    fn note_directory(&self, call: &GatedCall<'_>) {
+        let Some(directory) = call.cwd else { return };
+        let mut known = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(id, _)| id != call.id);
+        known.push_back((call.id.to_owned(), directory.to_owned()));
+        if known.len() > REMEMBERED {
+            known.pop_front();
+        }
+    }
+
+    fn directory_of(&self, id: Option<&str>) -> PathBuf {
+        let known = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|(known, _)| Some(known.as_str()) == id);
+        found.map_or_else(|| self.places.directory.clone(), |(_, directory)| directory.clone())
+    }
+
+    fn call(&self, id: Option<&str>, tool: &str, input: &str) -> Option<Call> {
         let input: Value = serde_json::from_str(input).ok().filter(Value::is_object)?;
-        let call = Call::new(tool, input, &self.places.directory);
+        let call = Call::new(tool, input, self.directory_of(id))
+            .in_workspace(&self.places.directory)
+            .with_own_directories(self.places.own.iter().cloned());
         Some(match &self.places.home {
             Some(home) => call.with_home(home),
             None => call,
@@ -180,7 +207,7 @@ impl SessionGate {
 
     /// Why not even a person may do it: a rule denies it, or could deny what it turns out to be, or nobody knows the rules.
     pub(crate) fn forbids(&self, tool: &str, input: &str) -> Option<String> {
-        let Some(call) = self.call(tool, input) else { return Some(UNREADABLE.to_owned()) };
+        let Some(call) = self.call(None, tool, input) else { return Some(UNREADABLE.to_owned()) };
         let page = self.book.page();
         let rules = match self.rules(&page).0 {
             Some(Ok(rules)) => rules,
@@ -261,14 +288,16 @@ impl SessionGate {
 
 impl Gatekeeper for SessionGate {
     fn decide(&self, call: &GatedCall<'_>) -> Gate {
-        let ruling = self.ruling(call.tool, call.input.get());
+        self.note_directory(call);
+        let ruling = self.ruling(Some(call.id), call.tool, call.input.get());
         if !self.write_down(call, &ruling) {
             tracing::error!("the audit log is too far behind; a call was refused");
             return Gate::Deny(UNWRITABLE.to_owned());
         }
         if ruling.gate == Gate::Allow
             && call.tool != "Read"
-            && let Some(file) = self.call(call.tool, call.input.get()).and_then(|call| self.plan_of(&call))
+            && let Some(file) =
+                self.call(Some(call.id), call.tool, call.input.get()).and_then(|call| self.plan_of(&call))
         {
             *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
         }

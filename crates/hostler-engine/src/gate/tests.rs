@@ -76,7 +76,7 @@ proptest! {
                     let input = serde_json::json!({ "command": COMMANDS[n] }).to_string();
                     let input = RawValue::from_string(input).unwrap();
                     let id = format!("c{at}");
-                    let call = GatedCall { id: &id, tool: "Bash", input: &input, sub_agent: None };
+                    let call = GatedCall { id: &id, tool: "Bash", input: &input, sub_agent: None, cwd: None };
                     let said = gate.decide(&call);
                     let passes = |mode: Mode| mode == Mode::Bypass || (mode != Mode::Plan && allowed.contains(&n));
                     let may = passes(mode) && next.iter().copied().all(passes);
@@ -99,7 +99,7 @@ fn nothing_passes_once_the_log_is_full() {
     let (gate, _log) =
         SessionGate::new(places, book, Mode::Bypass, RuleSet::default(), Arc::new(SystemClock::default()));
     let input = RawValue::from_string("{}".to_owned()).unwrap();
-    let call = GatedCall { id: "c", tool: "TodoWrite", input: &input, sub_agent: None };
+    let call = GatedCall { id: "c", tool: "TodoWrite", input: &input, sub_agent: None, cwd: None };
     for _ in 0..super::UNWRITTEN {
         assert_eq!(gate.decide(&call), Gate::Allow);
     }
@@ -116,12 +116,12 @@ fn planning_writes_the_plan_and_nothing_else() {
     #[cfg(unix)]
     std::os::unix::fs::symlink(work.join("a.md"), plans.join("link.md")).unwrap();
     let book = Arc::new(RuleBook::open(dir.path()).unwrap());
-    let places = Places { directory: work.clone(), home: None, plans: Some(plans.clone()) };
+    let places = Places { directory: work.clone(), home: None, plans: Some(plans.clone()), own: Vec::new() };
     let (gate, _log) = SessionGate::new(places, book, Mode::Plan, RuleSet::default(), Arc::new(SystemClock::default()));
     let write = |file: &std::path::Path| {
         let input = serde_json::json!({ "file_path": file, "content": "x" }).to_string();
         let input = RawValue::from_string(input).unwrap();
-        gate.decide(&GatedCall { id: "c", tool: "Write", input: &input, sub_agent: None })
+        gate.decide(&GatedCall { id: "c", tool: "Write", input: &input, sub_agent: None, cwd: None })
     };
     for other in [work.join("a.md"), plans.join("link.md"), plans.join("run.sh"), plans.join("../project/a.md")] {
         assert!(matches!(write(&other), Gate::Deny(_)), "{}", other.display());
@@ -131,4 +131,31 @@ fn planning_writes_the_plan_and_nothing_else() {
     assert_eq!(gate.plan(), Some(plans.canonicalize().unwrap().join("mine.md")));
     gate.set_mode(Mode::Default);
     assert_eq!(write(&plans.join("mine.md")), Gate::Ask, "who does not plan has no business there");
+}
+
+#[test]
+fn the_directory_of_the_call_decides_and_is_remembered_for_later_questions() {
+    let dir = tempfile::tempdir().unwrap();
+    let (work, state) = (dir.path().join("project"), dir.path().join("state"));
+    std::fs::create_dir_all(work.join("sub")).unwrap();
+    let book = Arc::new(RuleBook::open(dir.path()).unwrap());
+    let places = Places { directory: work.clone(), own: vec![work.join("own"), state], ..Places::default() };
+    let (gate, _log) =
+        SessionGate::new(places, book, Mode::Default, RuleSet::default(), Arc::new(SystemClock::default()));
+    let decide = |id: &str, line: &str, cwd: Option<&std::path::Path>| {
+        let input = RawValue::from_string(serde_json::json!({ "command": line }).to_string()).unwrap();
+        let said = gate.decide(&GatedCall { id, tool: "Bash", input: &input, sub_agent: None, cwd });
+        assert_eq!(said, gate.ruling(Some(id), "Bash", input.get()).gate, "asked again");
+        said
+    };
+    assert_eq!(decide("a", "cat ../a.txt", Some(&work.join("sub"))), Gate::Allow);
+    assert_eq!(decide("b", "cat ../a.txt", Some(&work)), Gate::Ask);
+    assert_eq!(decide("c", "cat ../a.txt", None), Gate::Ask, "the session's directory");
+    assert_eq!(decide("d", "cat a.txt", Some(dir.path())), Gate::Ask, "the shell has left the project");
+    assert_eq!(decide("a", "cat ../a.txt", None), Gate::Allow, "the request that follows its hook");
+    assert_eq!(decide("e", "cat own/secret", Some(&work)), Gate::Ask, "the host's own");
+    assert_eq!(decide("f", "cat own.txt", Some(&work)), Gate::Allow);
+    let suggested = gate.suggestions("a", "Bash", r#"{"command":"make && ls | wc -l"}"#, Scope::Session);
+    let texts: Vec<String> = suggested.iter().flat_map(|one| &one.rules).map(ToString::to_string).collect();
+    assert_eq!(texts, ["Bash(make)"], "only what is missing");
 }

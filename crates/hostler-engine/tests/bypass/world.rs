@@ -193,7 +193,7 @@ impl World {
         let Some(living) = &self.living else { return Ok(()) };
         let input = self.raw(deed);
         let sub_agent = sub_agent.then_some("helper");
-        let call = GatedCall { id: &name(call), tool: deed.tool(), input: &input, sub_agent };
+        let call = GatedCall { id: &name(call), tool: deed.tool(), input: &input, sub_agent, cwd: None };
         let gate = living.gate.decide(&call);
         prop_assert_eq!(
             Verdict::from(&gate),

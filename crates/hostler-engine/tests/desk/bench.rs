@@ -55,7 +55,7 @@ impl Bench {
     /// What the gate says about a call.
     pub(crate) fn gated(&self, id: &str, tool: &str, input: &Value) -> Gate {
         let input = raw(input);
-        self.gate.decide(&GatedCall { id, tool, input: &input, sub_agent: None })
+        self.gate.decide(&GatedCall { id, tool, input: &input, sub_agent: None, cwd: None })
     }
 
     /// The model has written a call.

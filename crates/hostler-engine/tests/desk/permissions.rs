@@ -256,7 +256,7 @@ async fn a_rule_for_the_session_sticks_decides_what_else_waits_and_survives_a_re
     rig.say("claude:/another", "t1", "go").await;
     let start = rig.starts.next().await;
     let input = raw(&push);
-    let call = GatedCall { id: "x", tool: "Bash", input: &input, sub_agent: None };
+    let call = GatedCall { id: "x", tool: "Bash", input: &input, sub_agent: None, cwd: None };
     assert_eq!(start.spec.gatekeeper.decide(&call), Gate::Ask, "another session has its own rules");
     rig.engine.shutdown().await;
 }
@@ -273,7 +273,7 @@ async fn a_rule_for_ever_sticks_for_other_sessions_and_over_a_restart() {
     rig.say("claude:/another", "t1", "go").await;
     let start = rig.starts.next().await;
     let input = raw(&bash("npm run lint"));
-    let call = GatedCall { id: "x", tool: "Bash", input: &input, sub_agent: Some("helper") };
+    let call = GatedCall { id: "x", tool: "Bash", input: &input, sub_agent: Some("helper"), cwd: None };
     assert_eq!(start.spec.gatekeeper.decide(&call), Gate::Allow);
     rig.engine.shutdown().await;
 }

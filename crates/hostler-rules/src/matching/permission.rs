@@ -4,6 +4,7 @@ use super::names_tool;
 use super::objection::{is_sink, redirection};
 use crate::call::{Scene, Touched};
 use crate::path::Spot;
+use crate::reads::Grade;
 use crate::rule::{CommandPattern, Effect, Matcher, Rule, covers};
 use crate::set::RuleSet;
 use crate::shell::{Command, File, Kind, Line};
@@ -132,8 +133,8 @@ impl<'a> Asked<'a, '_> {
                     inner.commands.iter().for_each(|command| self.opaque_only(command));
                 }
             }
-            // What touches no file needs no rule beside others that have one, as `tail` behind a pipe.
-            (None, _) if is_free(self.scene, command) => {}
+            // What only reads needs no rule beside others that have one, as `tail` behind a pipe.
+            (None, _) if needs_no_rule(self.scene, command) => {}
             (None, Kind::Carrier) if command.has_harmless_variables() => {
                 for inner in &command.inner {
                     inner.commands.iter().for_each(|command| self.command(command));
@@ -159,11 +160,18 @@ impl<'a> Asked<'a, '_> {
     }
 }
 
-/// Is the command one that only reads, and no file?
-pub(crate) fn is_free(scene: &Scene<'_>, command: &Command) -> bool {
+/// Does the command only read, and either no file or before anything else runs? What runs before it could have put a link
+/// where it reads.
+pub(crate) fn needs_no_rule(scene: &Scene<'_>, command: &Command) -> bool {
     let Touched::Shell(line) = &scene.touched else { return false };
-    let mut found = line.all().into_iter().zip(&scene.reading(line).commands);
-    found.any(|(other, finding)| std::ptr::eq(other, command) && finding.is_free())
+    let mut only_reads = !command.repeats && !line.expands;
+    for (other, finding) in line.all().into_iter().zip(&scene.reading(line).commands) {
+        only_reads &= finding.grade == Grade::Automatic;
+        if std::ptr::eq(other, command) {
+            return only_reads || finding.is_free();
+        }
+    }
+    false
 }
 
 /// Does a rule allow this command with everything that it runs?

@@ -114,8 +114,8 @@ impl<'w> Arguments<'w> {
     /// `-la`, `-n5`, `-n 5`, `-20`.
     fn bundle(&mut self, text: &'w str, table: &str, words: &mut std::slice::Iter<'w, Word>) -> Result<(), Unclear> {
         let letters = text.trim_start_matches('-');
-        if letters.chars().all(|c| c.is_ascii_digit()) {
-            return meaning(table, "-#").map(drop).ok_or(Unclear::Option);
+        if letters.chars().all(|c| c.is_ascii_digit()) && meaning(table, "-#").is_some() {
+            return Ok(());
         }
         for (at, letter) in letters.char_indices() {
             let meaning = meaning(table, &format!("-{letter}")).ok_or(Unclear::Option)?;

@@ -19,12 +19,12 @@ enum Shows {
 
 use Shows::{Contents, Names};
 
-const DIFF: &str = "-p* -u* -s -U: -z -B= -M= -C= -D -R -a -b -w -W -S:* -G:* -O@ -l: --patch* --no-patch --unified:* --raw --patch-with-stat* \
+const DIFF: &str = "-p* -u* -s -U:* -z -B= -M= -C= -D -R -a -b -w -W* -S:* -G:* -O@ -l: --patch* --no-patch --unified:* --raw --patch-with-stat* \
     --minimal --patience --histogram --diff-algorithm: --stat= --compact-summary --numstat --shortstat --dirstat= --summary \
-    --name-only --name-status --color= --no-color --color-moved= --word-diff= --color-words= --no-renames --check --full-index --binary* \
+    --name-only --name-status --color= --no-color --color-moved= --word-diff=* --color-words=* --no-renames --check* --full-index --binary* \
     --abbrev= --find-renames= --find-copies= --find-copies-harder --diff-filter: --pickaxe-all --pickaxe-regex --relative \
     --no-relative --text --ignore-cr-at-eol --ignore-space-at-eol --ignore-space-change --ignore-all-space \
-    --ignore-blank-lines --function-context --exit-code --quiet --inter-hunk-context: --no-ext-diff --no-textconv \
+    --ignore-blank-lines --function-context* --exit-code --quiet --inter-hunk-context:* --no-ext-diff --no-textconv \
     --src-prefix: --dst-prefix: --no-prefix --ignore-submodules=";
 
 const LOG: &str = "-# -n: -i -E -F -P -g -c* -m* -t -L:* --cc* --max-count: --skip: --since: --after: --until: --before: --author: --committer: \
@@ -174,7 +174,8 @@ pub(super) fn git(mut words: &[Word]) -> Result<Git<'_>, Unclear> {
 
 /// Placeholders of formats that check a signature.
 fn runs_gpg(text: &str) -> bool {
-    text.contains("%G") || text.contains("%(signature") || text.contains("show-signature")
+    let checks = |rest: &str| rest.trim_start_matches(['+', '-', ' ']).starts_with('G');
+    text.split('%').skip(1).any(checks) || text.contains("(signature") || text.contains("show-signature")
 }
 
 /// Commands that change something as soon as they have an operand.
@@ -220,9 +221,18 @@ fn parts<'w>(command: &str, found: Arguments<'w>, directories: Vec<Name<'w>>, co
     // Git expands patterns by itself.
     let is_pattern = |name: &Name<'_>| name.text.starts_with(':') || name.text.contains(['*', '?', '[']);
     let only = if only.iter().any(is_pattern) { Vec::new() } else { only.to_vec() };
-    let in_revisions: Vec<PathBuf> =
-        revisions.iter().filter_map(|name| name.text.split_once(':')).map(|(_, path)| PathBuf::from(path)).collect();
-    let whole = only.is_empty() && (in_revisions.is_empty() || in_revisions.len() < revisions.len());
+    let mut in_revisions = Vec::new();
+    let mut whole = only.is_empty() && revisions.is_empty();
+    for name in revisions {
+        // `:/text` and `^{/text}` find a commit by its message; `:1:path` is a path of the index.
+        let searches = name.text.starts_with(":/") || name.text.contains("{/");
+        match (name.text.split_once(':'), name.text.rsplit_once(':')) {
+            (Some((_, first)), Some((_, last))) if !searches => {
+                in_revisions.extend([PathBuf::from(first), PathBuf::from(last)]);
+            }
+            _ => whole |= only.is_empty(),
+        }
+    }
     let names = operands.iter().chain(&found.paths).copied().collect();
     Git { directories, names, only, in_revisions, contents, whole, version: false }
 }

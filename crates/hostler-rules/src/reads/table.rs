@@ -172,7 +172,7 @@ pub(super) const PROGRAMS: [Program; 62] = [
     reader("strings", "-a -f -n: -t: -e: -o -w -# --all --print-file-name --bytes: --radix: --encoding:", Paths),
     mixed(reader(
         "file",
-        "-b -i -I -k -N -r -h -p -F: --brief --mime --mime-type --mime-encoding --extension --keep-going --no-dereference",
+        "-b -i -I -k -N -r -h -F: --brief --mime --mime-type --mime-encoding --extension --keep-going --no-dereference",
         Paths,
     )),
     lister(

@@ -141,16 +141,16 @@ impl Walk {
             C::Subshell(subshell) => self.list(&subshell.list, depth),
             C::ForClause(clause) => {
                 for value in clause.values.iter().flatten() {
-                    self.text(&value.value, Place::Word, depth);
+                    self.aside(&value.value, Place::Word, depth);
                 }
                 self.variables_alone(std::slice::from_ref(&clause.variable_name));
                 self.repeated(&clause.body.list, depth);
             }
             C::CaseClause(clause) => {
-                self.text(&clause.value.value, Place::Word, depth);
+                self.aside(&clause.value.value, Place::Word, depth);
                 for case in &clause.cases {
                     for pattern in &case.patterns {
-                        self.text(&pattern.value, Place::Loose, depth);
+                        self.aside(&pattern.value, Place::Loose, depth);
                     }
                     if let Some(list) = &case.cmd {
                         self.list(list, depth);
@@ -191,14 +191,15 @@ impl Walk {
             }
             T::Not(inner) | T::Parenthesized(inner) => self.test(inner, depth),
             T::UnaryTest(predicate, word) => {
-                self.text(&word.value, Place::Loose, depth);
+                self.aside(&word.value, Place::Loose, depth);
+                self.line.expands |= word.value.contains('/');
                 if matches!(predicate, ast::UnaryPredicate::ShellVariableIsSetAndAssigned) {
                     self.only_numbers_or_names(&word.value);
                 }
             }
             T::BinaryTest(predicate, left, right) => {
-                self.text(&left.value, Place::Loose, depth);
-                self.text(&right.value, Place::Loose, depth);
+                self.aside(&left.value, Place::Loose, depth);
+                self.aside(&right.value, Place::Loose, depth);
                 let computes = matches!(
                     predicate,
                     B::ArithmeticEqualTo
@@ -292,18 +293,26 @@ impl Walk {
         };
         match &assignment.value {
             ast::AssignmentValue::Scalar(value) => {
-                self.text(&value.value, Place::Word, depth);
+                self.aside(&value.value, Place::Word, depth);
+                // A value with a slash may be a path that a program opens.
+                self.line.expands |= value.value.contains('/');
             }
             ast::AssignmentValue::Array(values) => {
                 for (subscript, value) in values {
                     if let Some(subscript) = subscript {
                         self.only_numbers_or_names(&subscript.value);
                     }
-                    self.text(&value.value, Place::Word, depth);
+                    self.aside(&value.value, Place::Word, depth);
                 }
             }
         }
         name.clone()
+    }
+
+    /// A text beside the words of commands.
+    fn aside(&mut self, raw: &str, place: Place, depth: usize) {
+        let word = self.text(raw, place, depth);
+        self.line.expands |= word.is_none_or(|word| !word.is_literal() || word.tilde);
     }
 
     /// Reads a word and all that is run for its value. What cannot be read is noted as hidden.
@@ -351,12 +360,10 @@ impl Walk {
                 }
             }
             ast::IoRedirect::OutputAndError(name, _) => self.file(&name.value, true, depth),
-            ast::IoRedirect::HereString(_, word) => {
-                self.text(&word.value, Place::Word, depth);
-            }
+            ast::IoRedirect::HereString(_, word) => self.aside(&word.value, Place::Word, depth),
             ast::IoRedirect::HereDocument(_, document) => {
                 if document.requires_expansion {
-                    self.text(&document.doc.value, Place::Document, depth);
+                    self.aside(&document.doc.value, Place::Document, depth);
                 }
             }
         }

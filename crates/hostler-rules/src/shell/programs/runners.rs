@@ -4,7 +4,7 @@ use super::super::Form;
 use super::options::letters;
 use super::{Kind, Word};
 
-pub(super) const UNSEEN_OPTIONS: &str = "its options are not written out, and some of them run programs";
+pub(crate) const UNSEEN_OPTIONS: &str = "its options are not written out, and some of them run programs";
 const RUNS: &str = "an option of it runs another program";
 const STARTS: &str = "it starts other programs";
 const EVALUATES: &str = "it evaluates its words once more";

@@ -1,0 +1,96 @@
+//! The command lines of `tests/data/shell-corpus.toml`, with what is expected of each.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::sandbox::Sandbox;
+use crate::call::Call;
+use crate::decide::{Decision, Mode, Verdict};
+use crate::judge::judge;
+use crate::path::Disk;
+use crate::rule::{Effect, Rule, Scope};
+use crate::set::RuleSet;
+
+/// The whole file.
+#[derive(Deserialize)]
+pub(super) struct Corpus {
+    want: HashMap<String, HashMap<Mode, Expected>>,
+    #[serde(rename = "group")]
+    pub(super) groups: Vec<Group>,
+}
+
+/// Lines of the same kind.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Group {
+    pub(super) about: String,
+    pub(super) want: String,
+    /// Where the shell is, below the project.
+    #[serde(default)]
+    pub(super) directory: String,
+    #[serde(default)]
+    allow: Vec<String>,
+    #[serde(default)]
+    ask: Vec<String>,
+    #[serde(default)]
+    deny: Vec<String>,
+    /// Files of the project that no allowed line reads.
+    #[serde(default)]
+    pub(super) unread: Vec<String>,
+    pub(super) lines: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Expected {
+    Allow,
+    Ask,
+    Deny,
+}
+
+impl Corpus {
+    pub(super) fn load() -> Self {
+        toml::from_str(include_str!("../../tests/data/shell-corpus.toml")).expect("the corpus")
+    }
+
+    /// What a group expects in each mode.
+    pub(super) fn expected(&self, group: &Group) -> &HashMap<Mode, Expected> {
+        self.want.get(&group.want).expect("an expectation of the file")
+    }
+
+    /// Every line, once.
+    pub(super) fn lines(&self) -> Vec<&str> {
+        self.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect()
+    }
+}
+
+impl Group {
+    pub(super) fn rules(&self) -> RuleSet {
+        let mut rules = RuleSet::default();
+        for (effect, texts) in [(Effect::Allow, &self.allow), (Effect::Ask, &self.ask), (Effect::Deny, &self.deny)] {
+            for text in texts {
+                rules.add(Rule::parse(effect, Scope::Workspace, text).expect("a rule")).expect("there is room");
+            }
+        }
+        rules
+    }
+
+    /// Whether a rule allows lines of the group, which may write then.
+    pub(super) fn has_grants(&self) -> bool {
+        !self.allow.is_empty()
+    }
+}
+
+/// Decides about a line in a directory below the sandbox's project.
+pub(super) fn decision(rules: &RuleSet, mode: Mode, line: &str, sandbox: &Sandbox, directory: &str) -> Decision {
+    let cwd = if directory.is_empty() { sandbox.project() } else { sandbox.project().join(directory) };
+    let call = Call::shell(line, cwd).in_workspace(sandbox.project()).with_home(sandbox.home());
+    judge(rules, mode, &call, None::<&Path>, &Disk)
+}
+
+/// Whether a line runs without a question.
+pub(super) fn is_allowed(rules: &RuleSet, mode: Mode, line: &str, sandbox: &Sandbox, directory: &str) -> bool {
+    decision(rules, mode, line, sandbox, directory).verdict == Verdict::Allow
+}

@@ -1,0 +1,240 @@
+//! New command lines out of those of the corpus: bytes choose a line, and what is spliced into it.
+
+/// Operands, options and pieces of shell that turn a reader into something else.
+const PIECES: [&str; 119] = [
+    "-o",
+    "-omade",
+    "-o made",
+    "--output=made",
+    "--output made",
+    "--out=made",
+    "-exec",
+    "-execdir",
+    "-delete",
+    "-fprint",
+    "-fprintf",
+    "-ok",
+    "{}",
+    "+",
+    "';'",
+    "\\;",
+    "--pre",
+    "--pre=./evil.sh",
+    "./evil.sh",
+    "evil.sh",
+    "made",
+    "../outside/passwd",
+    "ln1/passwd",
+    "link.txt",
+    "ln1",
+    "up",
+    "..",
+    "x:y/etc/passwd",
+    "self/environ",
+    "/etc/passwd",
+    "/proc/self/environ",
+    "src/escape/passwd",
+    "~/notes.txt",
+    "$HOME",
+    "*",
+    "ln?",
+    "{a,b}.txt",
+    "-",
+    "--",
+    "-R",
+    "-L",
+    "-H",
+    "-r",
+    "-n",
+    "-f",
+    "-F",
+    "-i",
+    "-e",
+    "-c",
+    "-C",
+    "-S",
+    "-a",
+    "-0",
+    "-z",
+    "-O",
+    "-p",
+    "-T",
+    "-m",
+    "-s",
+    "-u",
+    "-w",
+    "-x",
+    "-X",
+    "-l",
+    "-d",
+    "--files0-from=names0",
+    "--follow",
+    "--dereference",
+    "--no-index",
+    "--ext-diff",
+    "--textconv",
+    "--git-dir=docs",
+    "-C docs",
+    "names.txt",
+    "names0",
+    "a.txt",
+    "src",
+    "docs",
+    "docs/HEAD",
+    "secret.txt",
+    "xargs cat",
+    "xargs",
+    "env",
+    "env -C docs",
+    "timeout 5",
+    "nice",
+    "command",
+    "builtin",
+    "exec",
+    "eval",
+    "time",
+    "!",
+    "cd src &&",
+    "cd docs &&",
+    "cd .. &&",
+    "cd ln1;",
+    "| sh",
+    "| tee made",
+    "> made",
+    "< link.txt",
+    "< ../outside/passwd",
+    ">> .git/config",
+    "2>made",
+    "&> made",
+    ">/dev/null",
+    "2>&1",
+    "$(touch made)",
+    "`touch made`",
+    "<(touch made)",
+    "; touch made",
+    "&& ./evil.sh",
+    "& touch made",
+    "\ntouch made",
+    "uniq - made",
+    "uniq",
+    "sort",
+    "git status",
+    "w made",
+    "HEAD:secret.txt",
+];
+
+/// Characters that change how the rest is read.
+const CHARACTERS: [&str; 40] = [
+    " ", "'", "\"", "\\", "$", "`", "(", ")", "{", "}", "[", "]", ";", "&", "|", "<", ">", "\n", "\t", "#", "~", "*",
+    "?", "=", ":", ",", "!", "-", ".", "/", "\r", "\u{a0}", "$'", "$(", "${", "''", "\"\"", "\\\n", "..", "--",
+];
+
+/// Bytes that are used up; zeros follow.
+struct Choices<'a>(std::slice::Iter<'a, u8>);
+
+impl Choices<'_> {
+    fn next(&mut self) -> usize {
+        usize::from(self.0.next().copied().unwrap_or_default())
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        let wide = (self.next() << 8) | self.next();
+        wide.checked_rem(limit).unwrap_or_default()
+    }
+
+    fn one_of<'a>(&mut self, list: &[&'a str]) -> &'a str {
+        let at = self.below(list.len());
+        list.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// The line that the bytes stand for. Two bytes choose the first line, the rest changes it.
+pub(super) fn mutate(lines: &[&str], data: &[u8]) -> String {
+    let mut choices = Choices(data.iter());
+    let mut line = choices.one_of(lines).to_owned();
+    for _ in 0..choices.below(5) {
+        line = change(&line, lines, &mut choices);
+    }
+    line
+}
+
+fn change(line: &str, lines: &[&str], choices: &mut Choices<'_>) -> String {
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let at = choices.below(words.len());
+    let word = words.get(at).cloned().unwrap_or_default();
+    match choices.next() % 16 {
+        0..4 => words.insert(at + 1, choices.one_of(&PIECES).to_owned()),
+        4 => words.insert(at, choices.one_of(&PIECES).to_owned()),
+        5 => words[at] = choices.one_of(&PIECES).to_owned(),
+        6 => drop(words.remove(at)),
+        7 => {
+            let other = choices.one_of(lines).split(' ').map(str::to_owned).collect::<Vec<_>>();
+            let piece = other.get(choices.below(other.len())).cloned().unwrap_or_default();
+            words.insert(at + 1, piece);
+        }
+        8 => {
+            let other = choices.one_of(lines);
+            words[at] = other.split(' ').next_back().unwrap_or_default().to_owned();
+        }
+        9 => {
+            let to = choices.below(words.len());
+            words.swap(at, to);
+        }
+        10 => words[at] = quoted(&word, choices),
+        11 | 12 => {
+            let mut characters: Vec<char> = line.chars().collect();
+            let place = choices.below(characters.len() + 1);
+            characters.splice(place..place, choices.one_of(&CHARACTERS).chars());
+            return characters.into_iter().collect();
+        }
+        13 => {
+            let between = choices.one_of(&[" && ", "; ", " | ", "\n", " || ", " & ", " |& "]);
+            return format!("{line}{between}{}", choices.one_of(lines));
+        }
+        14 => {
+            let (before, after) = *[
+                ("(", ")"),
+                ("{ ", "; }"),
+                ("echo $(", ")"),
+                ("echo \"$(", ")\""),
+                ("if ", "; then ls; fi"),
+                ("! ", ""),
+                ("time ", ""),
+                ("cat <(", ")"),
+                ("cat <<E\n", "\nE"),
+                ("f() { ", "; }; f"),
+                ("cd src && ", ""),
+                ("cd docs && ", ""),
+                ("timeout 5 ", ""),
+                ("env ", ""),
+                ("for f in a; do ", "; done"),
+                ("NO_COLOR=1 ", ""),
+            ]
+            .get(choices.below(16))
+            .unwrap_or(&("", ""));
+            return format!("{before}{line}{after}");
+        }
+        _ => {
+            // A cluster of short options gets another letter.
+            if word.starts_with('-') && !word.starts_with("--") {
+                words[at] = format!("{word}{}", char::from(b'A' + u8::try_from(choices.below(58)).unwrap_or_default()));
+            } else {
+                words[at] = format!("{word}{}", choices.one_of(&PIECES));
+            }
+        }
+    }
+    words.join(" ")
+}
+
+fn quoted(word: &str, choices: &mut Choices<'_>) -> String {
+    match choices.next() % 5 {
+        0 => format!("'{word}'"),
+        1 => format!("\"{word}\""),
+        2 => format!("$'{word}'"),
+        3 => word.chars().map(|c| format!("\\{c}")).collect(),
+        _ => {
+            let at = choices.below(word.chars().count() + 1);
+            word.chars().take(at).chain("''".chars()).chain(word.chars().skip(at)).collect()
+        }
+    }
+}

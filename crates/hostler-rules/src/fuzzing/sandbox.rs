@@ -1,0 +1,479 @@
+//! A scratch directory in which a real bash runs a command line, and the evidence of what the line did.
+//!
+//! The project holds links that lead outside, a buried bare repository and a script; outside of it lie a file with a known
+//! text and a home directory. `PATH` holds the real readers; every other program of the machine is a trap that writes a
+//! marker. A file outside that was opened is found by its access time, so that the output may be encoded in any way.
+//! The sandbox knows nothing about rules.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, FileTimes};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+/// The text of every file outside the project, and of the environment.
+const CANARY: &str = "canary-of-the-outside";
+
+/// Programs that run for real: those that read, and those that run what they are given. What these start is found in
+/// `PATH` again.
+const REAL: &str = "[ awk base64 basename bash cat cksum cmp column comm cut date df diff dirname du echo egrep env expr \
+    false fd fgrep file find fmt fold getconf git grep head hexdump hostname id jq join ls md5sum nice nl nohup nproc od \
+    paste pathchk printenv printf ps pwd readlink realpath rev rg sed seq sh sha1sum sha224sum sha256sum sha384sum \
+    sha512sum sleep sort stat stdbuf strings sum tac tail test timeout tr tree true tsort tty type uname unexpand expand \
+    uniq uptime wc which whoami xargs xxd";
+
+/// Programs that may be missing on this machine and must not be run all the same.
+const TRAPPED: &str = "rm touch cp mv tee dd ln parallel watch sudo doas ssh curl wget less more man vim vi nano \
+    make node python python3 perl ruby deno cargo npm npx evil at crontab systemctl gpg setsid script kill chmod";
+
+/// Every key of git that names a program, as far as reading could have a reason to run it.
+const HOSTILE_CONFIG: &str = "
+[core]
+fsmonitor = TRAP
+pager = TRAP
+editor = TRAP
+sshCommand = TRAP
+askPass = TRAP
+gitProxy = TRAP
+[diff]
+external = TRAP
+[diff \"evil\"]
+command = TRAP
+textconv = TRAP
+[filter \"evil\"]
+clean = TRAP
+smudge = TRAP
+[merge \"evil\"]
+driver = TRAP
+[gpg]
+program = TRAP
+[sequence]
+editor = TRAP
+[interactive]
+diffFilter = TRAP
+[credential]
+helper = TRAP
+[uploadpack]
+packObjectsHook = TRAP
+[log]
+showSignature = true
+[pager]
+status = true
+log = true
+[status]
+submoduleSummary = true
+[alias]
+st = !TRAP
+lg = !TRAP
+ls = !TRAP
+last = !TRAP
+";
+
+/// What the project's git directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repository {
+    /// As a clone leaves it.
+    Clean,
+    /// Its configuration, attributes and hooks run programs whenever git has a reason to.
+    Hostile,
+    /// A file that names a git directory outside.
+    Elsewhere,
+    /// A clean one with a submodule whose own configuration runs programs.
+    Submodule,
+    /// A clean one whose `core.worktree` is the directory outside.
+    Worktree,
+}
+
+impl Repository {
+    pub(super) const ALL: [Self; 5] = [Self::Clean, Self::Hostile, Self::Elsewhere, Self::Submodule, Self::Worktree];
+}
+
+/// A scratch directory; it is removed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Sandbox {
+    base: PathBuf,
+    repository: Repository,
+    /// Whether the file system records that a file is read.
+    access_times: bool,
+    before: BTreeMap<PathBuf, Seen>,
+}
+
+/// What changes when a file does: kind and mode, size, when it was modified, and when anything about it was.
+type Seen = (u32, u64, (i64, i64), (i64, i64));
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.base));
+    }
+}
+
+impl Sandbox {
+    pub(super) fn new(repository: Repository) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("hostler-rules-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let base = fs::canonicalize(std::env::temp_dir()).expect("a directory for temporary files").join(name);
+        // One that exists is not taken.
+        fs::create_dir(&base).expect("a new directory");
+        let mut sandbox = Self { base, repository, access_times: false, before: BTreeMap::new() };
+        sandbox.build_programs();
+        sandbox.build();
+        sandbox.access_times = {
+            sandbox.forget_reads(&[]);
+            drop(fs::read(sandbox.base.join("outside/passwd")));
+            !sandbox.reads(&[]).is_empty()
+        };
+        sandbox.before = sandbox.snapshot();
+        sandbox
+    }
+
+    /// The root of the project.
+    pub(super) fn project(&self) -> PathBuf {
+        self.base.join("project")
+    }
+
+    /// The home directory of the user.
+    pub(super) fn home(&self) -> PathBuf {
+        self.base.join("home")
+    }
+
+    /// Runs the line below the project, with all that it leaves in the background. Every entry is one thing that a line
+    /// which only reads the project does not do. The names in `unread` are files of the project that it must not read.
+    pub(super) fn violations(&mut self, line: &str, directory: &str, unread: &[String]) -> Vec<String> {
+        self.forget_reads(unread);
+        // A shell drops these from what it reads, and they cannot be handed to it in another way.
+        let output = self.run(&line.replace('\0', ""), directory);
+        let mut found = self.reads(unread);
+        let text = String::from_utf8_lossy(&output);
+        let first_user = fs::read_to_string("/etc/passwd").unwrap_or_default().lines().next().unwrap_or("?").to_owned();
+        for secret in [CANARY, first_user.as_str()] {
+            if text.contains(secret) {
+                found.push(format!("printed {secret:?}"));
+            }
+        }
+        if let Ok(marks) = fs::read_to_string(self.mark()) {
+            found.push(format!("ran {marks:?}"));
+        }
+        let after = self.snapshot();
+        for (path, was) in &self.before {
+            if after.get(path) != Some(was) {
+                found.push(format!("changed {}", self.short(path)));
+            }
+        }
+        found.extend(
+            after
+                .keys()
+                .filter(|path| !self.before.contains_key(*path))
+                .map(|path| format!("made {}", self.short(path))),
+        );
+        if !found.is_empty() {
+            for part in ["project", "outside", "home", "mark"] {
+                let path = self.base.join(part);
+                drop(fs::remove_file(&path).or_else(|_| fs::remove_dir_all(&path)));
+            }
+            self.build();
+            self.before = self.snapshot();
+        }
+        found
+    }
+
+    fn mark(&self) -> PathBuf {
+        self.base.join("mark")
+    }
+
+    fn short(&self, path: &Path) -> String {
+        path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
+    }
+
+    /// Both outputs, up to a limit. The pipe is open until the last process of the line ended.
+    fn run(&self, line: &str, directory: &str) -> Vec<u8> {
+        let script = "ulimit -v 4000000 -f 100000; /bin/bash --norc --noprofile -c \"$1\" 2>&1 </dev/null | /usr/bin/head -c 2000000";
+        let mut command = Command::new("/usr/bin/timeout");
+        command.args(["-s", "KILL", "2", "/bin/bash", "--norc", "--noprofile", "-c", script, "line", line]);
+        command.current_dir(self.project().join(directory)).env_clear().process_group(0);
+        for (name, value) in self.environment() {
+            command.env(name, value);
+        }
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("timeout and bash");
+        let group = child.id();
+        let output = child.wait_with_output().expect("its output");
+        // What closed its outputs may still be there.
+        let mut kill = Command::new("/bin/kill");
+        kill.args(["-KILL", "--", &format!("-{group}")])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        drop(kill.status());
+        output.stdout
+    }
+
+    fn environment(&self) -> Vec<(String, String)> {
+        let text = |path: PathBuf| path.display().to_string();
+        vec![
+            ("PATH".to_owned(), text(self.base.join("bin"))),
+            ("HOME".to_owned(), text(self.home())),
+            ("LANG".to_owned(), "C.UTF-8".to_owned()),
+            ("TERM".to_owned(), "dumb".to_owned()),
+            ("API_TOKEN".to_owned(), CANARY.to_owned()),
+            ("GIT_CONFIG_GLOBAL".to_owned(), text(self.base.join("gitconfig"))),
+        ]
+    }
+
+    fn build(&self) {
+        self.build_outside();
+        self.build_project();
+        match self.repository {
+            Repository::Clean => {}
+            Repository::Hostile => self.make_hostile(&self.project().join(".git")),
+            Repository::Elsewhere => {
+                let git = self.project().join(".git");
+                fs::rename(&git, self.base.join("outside/repo.git")).unwrap();
+                self.write("project/.git", "gitdir: ../outside/repo.git\n");
+            }
+            Repository::Submodule => {
+                let sub = self.project().join("sub");
+                fs::create_dir(&sub).unwrap();
+                self.write("project/sub/a.txt", "one\n");
+                self.write("project/sub/.gitattributes", "* filter=evil diff=evil\n");
+                self.commit(&sub);
+                self.commit(&self.project());
+                self.make_hostile(&sub.join(".git"));
+                self.write("project/sub/a.txt", "two\n");
+            }
+            Repository::Worktree => {
+                let mut config = File::options().append(true).open(self.project().join(".git/config")).unwrap();
+                config.write_all(b"[core]\nworktree = ../../outside\n").unwrap();
+            }
+        }
+    }
+
+    fn build_programs(&self) {
+        let bin = self.base.join("bin");
+        fs::create_dir(&bin).unwrap();
+        // Setting an access time changes the time of a change, too; Git would read the file again.
+        self.write("gitconfig", "[core]\ntrustctime = false\n");
+        // What Git takes for the program that signs.
+        let signature = "-----BEGIN PGP SIGNATURE-----\\n\\n-----END PGP SIGNATURE-----\\n";
+        self.script(
+            "sign",
+            &format!("cat >/dev/null; printf '\\n[GNUPG:] SIG_CREATED \\n' >&2; printf -- '{signature}'"),
+        );
+        self.script("trap", "echo \"$0 $*\" >> \"${0%/*}/mark\"");
+        self.script("bin/.trap", "echo \"${0##*/} $*\" >> \"${0%/*}/../mark\"");
+        let mut names: Vec<String> = TRAPPED.split_whitespace().map(str::to_owned).collect();
+        for directory in ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"] {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                let target =
+                    if REAL.split_whitespace().any(|real| real == name) { entry.path() } else { bin.join(".trap") };
+                drop(symlink(target, bin.join(&name)));
+            }
+        }
+        names.retain(|name| !bin.join(name).exists());
+        for name in names {
+            symlink(bin.join(".trap"), bin.join(name)).unwrap();
+        }
+    }
+
+    fn build_outside(&self) {
+        for directory in ["outside/deep", "home/.ssh", "home/.config/hostler", "home/.local/state/hostler"] {
+            fs::create_dir_all(self.base.join(directory)).unwrap();
+        }
+        for file in [
+            "outside/passwd",
+            "outside/a.txt",
+            "outside/deep/a.txt",
+            "home/.ssh/id_rsa",
+            "home/.bashrc",
+            "home/notes.txt",
+            "home/.config/hostler/config.toml",
+            "home/.local/state/hostler/token",
+        ] {
+            self.write(file, &format!("{CANARY}\n"));
+        }
+    }
+
+    fn build_project(&self) {
+        let project = self.project();
+        for directory in ["src/deep", "docs/objects", "docs/refs", ".claude"] {
+            fs::create_dir_all(project.join(directory)).unwrap();
+        }
+        for (file, text) in [
+            ("a.txt", "one\ntwo\ntwo\nroot\n"),
+            ("b.txt", "one\nthree\n"),
+            ("log.txt", "1 error\n2 warning\n"),
+            ("data.json", "{\"name\": \"x\", \"list\": [1, 2]}\n"),
+            ("names.txt", "../outside/passwd\nln1/passwd\n"),
+            ("names0", "../outside/passwd\0ln1/passwd\0"),
+            ("secret.txt", "secret\n"),
+            ("with space.txt", "space\n"),
+            ("--output=made", "option\n"),
+            ("README.md", "# Title\n"),
+            ("src/main.rs", "fn main() {}\n"),
+            ("src/lib.rs", "pub fn root() {}\n"),
+            ("src/deep/a.txt", "deep\n"),
+            (".env", "KEY=value\n"),
+            (".gitattributes", "*.txt diff=evil filter=evil merge=evil\n"),
+            (".gitignore", "made\n"),
+            (".claude/settings.json", "{}\n"),
+            ("docs/readme.txt", "text\n"),
+            ("docs/HEAD", "ref: refs/heads/main\n"),
+        ] {
+            self.write(&format!("project/{file}"), text);
+        }
+        self.write("project/pattern.sed", &format!("1w {}\n", project.join("made").display()));
+        self.script("project/evil.sh", &format!("echo evil >> {}", self.mark().display()));
+        let trap = self.base.join("trap");
+        let bare = format!(
+            "[core]\nrepositoryformatversion=0\nbare=false\nworktree=.\nfsmonitor={0}\npager={0}\n",
+            trap.display()
+        );
+        self.write("project/docs/config", &bare);
+        for (link, target) in [
+            ("ln1", "../outside"),
+            ("link.txt", "../outside/passwd"),
+            ("up", ".."),
+            ("x:y", "/"),
+            ("self", "/proc/self"),
+            ("src/escape", "../../outside"),
+            ("src/inside.txt", "../a.txt"),
+            ("-", "../outside"),
+        ] {
+            symlink(target, project.join(link)).unwrap();
+        }
+        self.commit(&project);
+        // The bare repository has the same commits.
+        let copied = Command::new("/bin/cp")
+            .args(["-r", ".git/objects", ".git/refs", ".git/index", "docs"])
+            .current_dir(&project)
+            .status();
+        assert!(copied.expect("cp").success(), "the buried repository could not be made");
+        // One changed file, so that there is something to show.
+        self.write("project/b.txt", "one\nfour\n");
+    }
+
+    /// A repository with a commit. All its files are older than its index, so that reading its status does not write.
+    fn commit(&self, directory: &Path) {
+        if !directory.join(".git").exists() {
+            self.git(directory, &["init", "-q", "-b", "main"]);
+        }
+        let long_ago = SystemTime::now() - Duration::from_secs(3_600);
+        let is_tracked = |path: &PathBuf| !path.starts_with(directory.join(".git"));
+        for path in walk(directory).into_iter().filter(is_tracked) {
+            if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+                set_modified(&path, long_ago);
+            }
+        }
+        self.git(directory, &["add", "-A"]);
+        let sign = format!("gpg.program={}", self.base.join("sign").display());
+        self.git(directory, &["-c", &sign, "commit", "-q", "-S", "-m", "first"]);
+        set_modified(&directory.join(".git/index"), SystemTime::now() + Duration::from_secs(3_600));
+    }
+
+    /// Every key by which a repository runs a program.
+    fn make_hostile(&self, git: &Path) {
+        let trap = self.base.join("trap").display().to_string();
+        let config = HOSTILE_CONFIG.replace("TRAP", &trap);
+        let mut file = File::options().append(true).open(git.join("config")).unwrap();
+        file.write_all(config.as_bytes()).unwrap();
+        fs::create_dir_all(git.join("hooks")).unwrap();
+        for hook in ["post-index-change", "post-checkout", "pre-commit", "reference-transaction", "fsmonitor-watchman"]
+        {
+            symlink(&trap, git.join("hooks").join(hook)).unwrap();
+        }
+    }
+
+    fn git(&self, directory: &Path, arguments: &[&str]) {
+        let mut git = Command::new("git");
+        git.args(["-c", "core.hooksPath=/dev/null", "-c", "user.name=Me", "-c", "user.email=me@example.com"]);
+        git.args(arguments).current_dir(directory).env_remove("GIT_DIR").env("HOME", self.base.join("empty"));
+        git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_TEMPLATE_DIR", "").stdin(Stdio::null());
+        let answer = git.output().expect("git is needed for this test");
+        assert!(answer.status.success(), "git {arguments:?}: {}", String::from_utf8_lossy(&answer.stderr));
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.base.join(name), text).unwrap();
+    }
+
+    fn script(&self, name: &str, body: &str) {
+        self.write(name, &format!("#!/bin/sh\n{body}\n"));
+        fs::set_permissions(self.base.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// What must not be read: everything outside, and some files of the project.
+    fn watched(&self, unread: &[String]) -> Vec<PathBuf> {
+        let mut paths = vec![self.base.clone()];
+        for directory in ["outside", "home"] {
+            paths.push(self.base.join(directory));
+            paths.extend(walk(&self.base.join(directory)));
+        }
+        paths.extend(unread.iter().map(|name| self.project().join(name)));
+        paths
+    }
+
+    /// Sets the access times back to a day that they cannot have otherwise.
+    fn forget_reads(&self, unread: &[String]) {
+        for path in self.watched(unread) {
+            let times = FileTimes::new().set_accessed(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000));
+            File::open(path).and_then(|file| file.set_times(times)).expect("the sandbox is ours");
+        }
+    }
+
+    fn reads(&self, unread: &[String]) -> Vec<String> {
+        let read = |path: &PathBuf| fs::metadata(path).is_ok_and(|metadata| metadata.atime() != 1_000_000);
+        // The metadata of all first: listing a directory reads it.
+        let mut found: Vec<PathBuf> = vec![self.base.clone(), self.base.join("outside"), self.base.join("home")];
+        found.retain(read);
+        found.extend(self.watched(unread).iter().skip(1).filter(|path| path.is_file() && read(path)).cloned());
+        found.iter().map(|path| format!("read {:?}", self.short(path))).collect()
+    }
+
+    fn snapshot(&self) -> BTreeMap<PathBuf, Seen> {
+        let mut seen = BTreeMap::new();
+        for directory in ["project", "outside", "home"] {
+            // Git writes the index anew when it finds that only times changed.
+            let is_index = |path: &PathBuf| path.ends_with(".git") || path.ends_with(".git/index");
+            for path in walk(&self.base.join(directory)).into_iter().filter(|path| !is_index(path)) {
+                let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+                let changed = match directory {
+                    // The access times of these are set by hand, which is a change.
+                    "project" if !path.ends_with("secret.txt") => (metadata.ctime(), metadata.ctime_nsec()),
+                    _ => (0, 0),
+                };
+                seen.insert(
+                    path,
+                    (metadata.mode(), metadata.len(), (metadata.mtime(), metadata.mtime_nsec()), changed),
+                );
+            }
+        }
+        seen
+    }
+}
+
+fn set_modified(path: &Path, time: SystemTime) {
+    File::open(path).and_then(|file| file.set_times(FileTimes::new().set_modified(time))).expect("the sandbox is ours");
+}
+
+/// Everything below a directory; links are not followed.
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                waiting.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found
+}

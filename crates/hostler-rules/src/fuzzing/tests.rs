@@ -1,0 +1,180 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::corpus::{Expected, decision};
+use super::*;
+
+/// So that the ordinary tests find a property that breaks, too.
+#[test]
+fn the_seeds_of_the_fuzzer_and_their_beginnings_hold() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/shell_rules");
+    let seeds: Vec<Vec<u8>> =
+        std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
+    assert!(seeds.len() > 2);
+    for mut seed in seeds {
+        (0..seed.len()).step_by(5).for_each(|length| shell_rules(&seed[..length]));
+        for more in 0..40 {
+            seed[1] = more;
+            shell_rules(&seed);
+        }
+    }
+}
+
+#[test]
+fn the_corpus_is_large_and_says_nothing_twice() {
+    let corpus = Corpus::load();
+    assert!(corpus.lines().len() >= 400, "the corpus has {} lines", corpus.lines().len());
+    for group in &corpus.groups {
+        assert_eq!(corpus.expected(group).len(), MODES.len(), "{}: every mode is expected", group.about);
+        assert_eq!(
+            group.lines.iter().collect::<BTreeSet<_>>().len(),
+            group.lines.len(),
+            "{}: a line twice",
+            group.about
+        );
+    }
+}
+
+#[test]
+fn every_line_of_the_corpus_is_decided_as_expected_in_every_mode() {
+    let corpus = Corpus::load();
+    let sandbox = Sandbox::new(Repository::Clean);
+    let mut wrong = Vec::new();
+    for group in &corpus.groups {
+        let (rules, expected) = (group.rules(), corpus.expected(group));
+        for line in &group.lines {
+            for mode in MODES {
+                let decision = decision(&rules, mode, line, &sandbox, &group.directory);
+                let got = match decision.verdict {
+                    Verdict::Allow => Expected::Allow,
+                    Verdict::Ask => Expected::Ask,
+                    Verdict::Deny => Expected::Deny,
+                    Verdict::Leave => unreachable!("nothing is left open"),
+                };
+                if got != expected[&mode] {
+                    let want = expected[&mode];
+                    wrong.push(format!(
+                        "{mode:?}: {line:?}: want {want:?}, got {got:?} ({}): {}",
+                        group.about,
+                        explain(&decision).join(" ")
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} decisions:\n  {}", wrong.len(), wrong.join("\n  "));
+}
+
+#[test]
+fn the_sandbox_sees_what_a_line_does() {
+    for repository in Repository::ALL {
+        let mut sandbox = Sandbox::new(repository);
+        for (line, evidence) in [
+            ("touch made", "ran"),
+            ("./evil.sh", "ran"),
+            ("{ sleep 0.1; ./evil.sh; } >/dev/null 2>&1 &", ""),
+            ("{ sleep 0.1; ./evil.sh; } &", "ran"),
+            ("echo x > made", "made project/made"),
+            ("echo x > a.txt", "changed project/a.txt"),
+            ("echo x > ../outside/made", "made outside/made"),
+            ("cat ../outside/passwd", "printed"),
+            ("cat link.txt | md5sum", "read \"outside/passwd\""),
+            ("cat ~/.ssh/id_rsa | wc -c", "read \"home/.ssh/id_rsa\""),
+            ("ls ..", "read \"\""),
+            ("ls ln1 >/dev/null", "read \"outside\""),
+            ("cat /etc/passwd", "printed"),
+            ("printenv", "printed"),
+            ("cat secret.txt", "read \"project/secret.txt\""),
+            ("cd docs && git status", "ran"),
+            ("ls -la; cat a.txt; find . -name x; ls -l ln1", ""),
+        ] {
+            let found = sandbox.violations(line, "", &["secret.txt".to_owned()]);
+            let seen = found.iter().any(|found| found.starts_with(evidence));
+            assert_eq!(seen, !evidence.is_empty(), "{line:?} in {repository:?}: {found:?}");
+        }
+    }
+    for (repository, line) in [
+        (Repository::Hostile, "git status"),
+        (Repository::Hostile, "git diff"),
+        (Repository::Hostile, "git log -p"),
+        (Repository::Elsewhere, "git log"),
+        (Repository::Submodule, "git status"),
+        (Repository::Worktree, "git status"),
+    ] {
+        let mut sandbox = Sandbox::new(repository);
+        assert!(!sandbox.violations(line, "", &[]).is_empty(), "{line:?} in {repository:?}");
+        assert_eq!(
+            Sandbox::new(Repository::Clean).violations(line, "", &[]),
+            [""; 0],
+            "{line:?} in a clean repository"
+        );
+    }
+}
+
+/// Runs every line of the corpus that is allowed in this kind of repository; without git, all kinds are the same.
+fn run_what_is_allowed(repository: Repository) {
+    let corpus = Corpus::load();
+    let mut sandbox = Sandbox::new(repository);
+    let (mut allowed, mut wrong) = (0, Vec::new());
+    for group in &corpus.groups {
+        let rules = group.rules();
+        // A rule that allows may allow writing.
+        let modes: &[Mode] = if group.has_grants() { &[Mode::Plan] } else { &[Mode::Default, Mode::Plan] };
+        let lines = group.lines.iter().filter(|line| repository == Repository::Clean || line.contains("git"));
+        for line in lines {
+            if modes.iter().any(|mode| is_allowed(&rules, *mode, line, &sandbox, &group.directory)) {
+                allowed += 1;
+                let found = sandbox.violations(line, &group.directory, &group.unread);
+                if !found.is_empty() {
+                    wrong.push(format!("{line:?} ({}): {found:?}", group.about));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} allowed lines in {repository:?}:\n  {}", wrong.len(), wrong.join("\n  "));
+    assert!(repository != Repository::Clean || allowed > 200, "{allowed} allowed lines prove little");
+}
+
+#[test]
+fn what_is_allowed_only_reads_the_project() {
+    run_what_is_allowed(Repository::Clean);
+}
+
+#[test]
+fn what_is_allowed_runs_nothing_that_a_repository_configures() {
+    run_what_is_allowed(Repository::Hostile);
+}
+
+#[test]
+fn what_is_allowed_does_not_follow_a_git_directory_outside() {
+    run_what_is_allowed(Repository::Elsewhere);
+}
+
+#[test]
+fn what_is_allowed_runs_nothing_that_a_submodule_configures() {
+    run_what_is_allowed(Repository::Submodule);
+}
+
+#[test]
+fn what_is_allowed_does_not_follow_a_working_tree_outside() {
+    run_what_is_allowed(Repository::Worktree);
+}
+
+#[test]
+fn what_is_allowed_of_changed_lines_only_reads_the_project() {
+    let config = ProptestConfig {
+        cases: ProptestConfig::default().cases.max(3_000),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let bytes = proptest::collection::vec(any::<u8>(), 4..40);
+    TestRunner::new(config)
+        .run(&bytes, |data| {
+            shell_reads(&data);
+            Ok(())
+        })
+        .unwrap();
+}

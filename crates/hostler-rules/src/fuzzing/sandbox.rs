@@ -20,10 +20,10 @@ const CANARY: &str = "canary-of-the-outside";
 
 /// Programs that run for real: those that read, and those that run what they are given. What these start is found in
 /// `PATH` again.
-const REAL: &str = "[ awk base64 basename bash cat cksum cmp column comm cut date df diff dirname du echo egrep env expr \
-    false fd fgrep file find fmt fold getconf git grep head hexdump hostname id jq join ls md5sum nice nl nohup nproc od \
+const REAL: &str = "[ arch awk b2sum base64 basename bash cat cksum cmp column comm cut date df diff dirname du echo egrep env expr \
+    false fd fgrep file find fmt fold getconf git grep groups head hexdump hostname id jq join ls md5sum nice nl nohup nproc od \
     paste pathchk printenv printf ps pwd readlink realpath rev rg sed seq sh sha1sum sha224sum sha256sum sha384sum \
-    sha512sum sleep sort stat stdbuf strings sum tac tail test timeout tr tree true tsort tty type uname unexpand expand \
+    sha512sum shasum sleep sort stat stdbuf strings sum tac tail test time timeout tr tree true tsort tty type uname unexpand expand \
     uniq uptime wc which whoami xargs xxd";
 
 /// Programs that may be missing on this machine and must not be run all the same.

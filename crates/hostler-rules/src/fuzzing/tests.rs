@@ -164,6 +164,15 @@ fn what_is_allowed_does_not_follow_a_working_tree_outside() {
 }
 
 #[test]
+fn the_seeds_of_what_is_allowed_hold() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/shell_reads");
+    let seeds: Vec<_> =
+        std::fs::read_dir(seeds).unwrap().map(|seed| std::fs::read(seed.unwrap().path()).unwrap()).collect();
+    assert!(seeds.len() > 2);
+    seeds.iter().for_each(|seed| shell_reads(seed));
+}
+
+#[test]
 fn what_is_allowed_of_changed_lines_only_reads_the_project() {
     let config = ProptestConfig {
         cases: ProptestConfig::default().cases.max(3_000),

@@ -1,0 +1,69 @@
+//! Rules for domains name hosts: what only begins, ends or looks like an allowed host is another one.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+use hostler_rules::{Call, Effect, Links, Mode, Rule, RuleSet, Scope, Verdict, judge};
+use serde_json::json;
+
+fn verdict(effect: Effect, rule: &str, url: &str) -> Verdict {
+    let mut rules = RuleSet::default();
+    rules.add(Rule::parse(effect, Scope::Global, rule).unwrap()).unwrap();
+    judge(&rules, Mode::Default, &Call::new("WebFetch", json!({ "url": url }), "/w"), None, &Links::default()).verdict
+}
+
+#[test]
+fn another_host_is_not_allowed_however_it_is_written() {
+    for url in [
+        "https://example.com.evil.org/",
+        "https://example.company/",
+        "https://example.com-evil.org/",
+        "https://evilexample.com/",
+        "https://evil.org/example.com",
+        "https://evil.org/?u=https://example.com",
+        "https://evil.org#example.com",
+        "https://example.com@evil.org/",
+        "https://example.com:443@evil.org/",
+        "https://example.com%40evil.org/",
+        "https://evil.org\\@example.com/",
+        "https://example.com%2eevil.org/",
+        "https://example.com\t.evil.org/",
+        "https://example.com\n.evil.org/",
+        "https://ex\u{430}mple.com/",
+        "https://example.com\u{3002}evil.org/",
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "file://example.com/etc/passwd",
+        "ftp://example.com/",
+        "javascript://example.com/%0aalert(1)",
+        "//example.com/",
+        "example.com",
+        "",
+    ] {
+        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:example.com)", url), Verdict::Ask, "{url:?}");
+        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:*.example.com)", url), Verdict::Ask, "{url:?}");
+    }
+    for url in
+        ["https://example.com/", "HTTPS://EXAMPLE.COM:8443/a", "https://example.com./", "https://me@example.com/"]
+    {
+        assert_eq!(verdict(Effect::Allow, "WebFetch(domain:example.com)", url), Verdict::Allow, "{url:?}");
+    }
+}
+
+#[test]
+fn a_denied_host_is_denied_however_it_is_written() {
+    for url in [
+        "https://evil.org/",
+        "https://EVIL.org./",
+        "https://example.com@evil.org/",
+        "https://evil.org\\@example.com/",
+        "https://www.evil.org/",
+        "https://e\tvil.org/",
+        "https://%65vil.org/",
+        "https://\u{ff45}vil.org/",
+        "https://evil\u{3002}org/",
+        "https:evil.org",
+        "https:/\\evil.org/",
+    ] {
+        assert_eq!(verdict(Effect::Deny, "WebFetch(domain:evil.org)", url), Verdict::Deny, "{url:?}");
+    }
+}

@@ -129,7 +129,7 @@ pub fn shell_reads(data: &[u8]) {
         static SANDBOXES: RefCell<[Option<Sandbox>; 2 * KINDS]> = const { RefCell::new([const { None }; 2 * KINDS]) };
     }
     let Some((last, data)) = data.split_last() else { return };
-    let line = CORPUS.with(|corpus| mutation::mutate(&corpus.lines(), data));
+    let line = CORPUS.with(|corpus| mutation::mutate(&corpus.readers(), &corpus.lines(), data));
     let kind = usize::from(*last) % (2 * KINDS);
     let (rules, unread) = match kind / KINDS {
         0 => (RuleSet::default(), Vec::new()),

@@ -60,6 +60,12 @@ impl Corpus {
         self.want.get(&group.want).expect("an expectation of the file")
     }
 
+    /// The lines that are expected to be allowed without a rule.
+    pub(super) fn readers(&self) -> Vec<&str> {
+        let reading = self.groups.iter().filter(|group| group.want == "reads");
+        reading.flat_map(|group| &group.lines).map(String::as_str).collect()
+    }
+
     /// Every line, once.
     pub(super) fn lines(&self) -> Vec<&str> {
         self.groups.iter().flat_map(|group| &group.lines).map(String::as_str).collect()

@@ -148,10 +148,11 @@ impl Choices<'_> {
     }
 }
 
-/// The line that the bytes stand for. Two bytes choose the first line, the rest changes it.
-pub(super) fn mutate(lines: &[&str], data: &[u8]) -> String {
+/// The line that the bytes stand for. The first ones choose a line, more often one that only reads; the rest changes it.
+pub(super) fn mutate(readers: &[&str], lines: &[&str], data: &[u8]) -> String {
     let mut choices = Choices(data.iter());
-    let mut line = choices.one_of(lines).to_owned();
+    let first = if choices.next() % 4 == 0 { lines } else { readers };
+    let mut line = choices.one_of(first).to_owned();
     for _ in 0..choices.below(5) {
         line = change(&line, lines, &mut choices);
     }

@@ -135,6 +135,11 @@ impl Sandbox {
         self.base.join("project")
     }
 
+    /// Whether the file system records that a file is read.
+    pub(super) fn sees_reads(&self) -> bool {
+        self.access_times
+    }
+
     /// The home directory of the user.
     pub(super) fn home(&self) -> PathBuf {
         self.base.join("home")
@@ -148,12 +153,12 @@ impl Sandbox {
         let output = self.run(&line.replace('\0', ""), directory);
         let mut found = self.reads(unread);
         let text = String::from_utf8_lossy(&output);
-        let first_user = fs::read_to_string("/etc/passwd").unwrap_or_default().lines().next().unwrap_or("?").to_owned();
-        for secret in [CANARY, first_user.as_str()] {
-            if text.contains(secret) {
-                found.push(format!("printed {secret:?}"));
-            }
-        }
+        let contents = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let first_user = contents(Path::new("/etc/passwd")).lines().next().unwrap_or("?").to_owned();
+        let mut secrets = vec![CANARY.to_owned(), first_user];
+        secrets.extend(unread.iter().map(|name| contents(&self.project().join(name)).trim().to_owned()));
+        let printed = secrets.iter().filter(|secret| text.contains(secret.as_str()));
+        found.extend(printed.map(|secret| format!("printed {secret:?}")));
         if let Ok(marks) = fs::read_to_string(self.mark()) {
             found.push(format!("ran {marks:?}"));
         }
@@ -188,9 +193,11 @@ impl Sandbox {
         path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }
 
-    /// Both outputs, up to a limit. The pipe is open until the last process of the line ended.
+    /// Both outputs, up to a limit. What runs in the background has the pipe by its ninth descriptor, so that it is waited
+    /// for, even if it closed its outputs.
     fn run(&self, line: &str, directory: &str) -> Vec<u8> {
-        let script = "ulimit -v 4000000 -f 100000; /bin/bash --norc --noprofile -c \"$1\" 2>&1 </dev/null | /usr/bin/head -c 2000000";
+        let script = "ulimit -v 4000000 -f 100000
+            /bin/bash --norc --noprofile -c \"$1\" 2>&1 9>&1 </dev/null | /usr/bin/head -c 2000000";
         let mut command = Command::new("/usr/bin/timeout");
         command.args(["-s", "KILL", "2", "/bin/bash", "--norc", "--noprofile", "-c", script, "line", line]);
         command.current_dir(self.project().join(directory)).env_clear().process_group(0);
@@ -205,7 +212,7 @@ impl Sandbox {
             .expect("timeout and bash");
         let group = child.id();
         let output = child.wait_with_output().expect("its output");
-        // What closed its outputs may still be there.
+        // What closed all of its descriptors may still be there.
         let mut kill = Command::new("/bin/kill");
         kill.args(["-KILL", "--", &format!("-{group}")])
             .stdin(Stdio::null())
@@ -313,13 +320,13 @@ impl Sandbox {
             ("data.json", "{\"name\": \"x\", \"list\": [1, 2]}\n"),
             ("names.txt", "../outside/passwd\nln1/passwd\n"),
             ("names0", "../outside/passwd\0ln1/passwd\0"),
-            ("secret.txt", "secret\n"),
+            ("secret.txt", "text-that-stays-unread\n"),
             ("with space.txt", "space\n"),
             ("--output=made", "option\n"),
             ("README.md", "# Title\n"),
             ("src/main.rs", "fn main() {}\n"),
             ("src/lib.rs", "pub fn root() {}\n"),
-            ("src/deep/a.txt", "deep\n"),
+            ("src/deep/a.txt", "text below\n"),
             (".env", "KEY=value\n"),
             (".gitattributes", "*.txt diff=evil filter=evil merge=evil\n"),
             (".gitignore", "made\n"),

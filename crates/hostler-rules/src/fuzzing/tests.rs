@@ -70,47 +70,37 @@ fn every_line_of_the_corpus_is_decided_as_expected_in_every_mode() {
 
 #[test]
 fn the_sandbox_sees_what_a_line_does() {
-    for repository in Repository::ALL {
-        let mut sandbox = Sandbox::new(repository);
-        for (line, evidence) in [
-            ("touch made", "ran"),
-            ("./evil.sh", "ran"),
-            ("{ sleep 0.1; ./evil.sh; } >/dev/null 2>&1 &", ""),
-            ("{ sleep 0.1; ./evil.sh; } &", "ran"),
-            ("echo x > made", "made project/made"),
-            ("echo x > a.txt", "changed project/a.txt"),
-            ("echo x > ../outside/made", "made outside/made"),
-            ("cat ../outside/passwd", "printed"),
-            ("cat link.txt | md5sum", "read \"outside/passwd\""),
-            ("cat ~/.ssh/id_rsa | wc -c", "read \"home/.ssh/id_rsa\""),
-            ("ls ..", "read \"\""),
-            ("ls ln1 >/dev/null", "read \"outside\""),
-            ("cat /etc/passwd", "printed"),
-            ("printenv", "printed"),
-            ("cat secret.txt", "read \"project/secret.txt\""),
-            ("cd docs && git status", "ran"),
-            ("ls -la; cat a.txt; find . -name x; ls -l ln1", ""),
-        ] {
-            let found = sandbox.violations(line, "", &["secret.txt".to_owned()]);
-            let seen = found.iter().any(|found| found.starts_with(evidence));
-            assert_eq!(seen, !evidence.is_empty(), "{line:?} in {repository:?}: {found:?}");
-        }
-    }
-    for (repository, line) in [
-        (Repository::Hostile, "git status"),
-        (Repository::Hostile, "git diff"),
-        (Repository::Hostile, "git log -p"),
-        (Repository::Elsewhere, "git log"),
-        (Repository::Submodule, "git status"),
-        (Repository::Worktree, "git status"),
+    let mut sandbox = Sandbox::new(Repository::Clean);
+    for (line, evidence) in [
+        ("touch made", "ran"),
+        ("./evil.sh", "ran"),
+        ("{ sleep 0.1; ./evil.sh; } >/dev/null 2>&1 &", "ran"),
+        ("echo x > made", "made project/made"),
+        ("echo x > a.txt", "changed project/a.txt"),
+        ("echo x > ../outside/made", "made outside/made"),
+        ("cat ../outside/passwd", "printed"),
+        ("cat link.txt | md5sum", "read \"outside/passwd\""),
+        ("cat ~/.ssh/id_rsa | wc -c", "read \"home/.ssh/id_rsa\""),
+        ("ls ..", "read \"\""),
+        ("ls ln1 >/dev/null", "read \"outside\""),
+        ("cat /etc/passwd", "printed"),
+        ("printenv", "printed"),
+        ("cat secret.txt", "read \"project/secret.txt\""),
+        ("cd docs && git status", "ran"),
+        ("git log --format=%GG", "ran"),
+        ("ls -la; cat a.txt; find . -name x; ls -l ln1; git status; git diff; git log -p", ""),
     ] {
+        // On a file system that records no access only the output shows what was read.
+        if evidence.starts_with("read") && !sandbox.sees_reads() {
+            continue;
+        }
+        let found = sandbox.violations(line, "", &["secret.txt".to_owned()]);
+        let seen = found.iter().any(|found| found.starts_with(evidence));
+        assert_eq!(seen, !evidence.is_empty(), "{line:?}: {found:?}");
+    }
+    for repository in Repository::ALL.into_iter().filter(|repository| *repository != Repository::Clean) {
         let mut sandbox = Sandbox::new(repository);
-        assert!(!sandbox.violations(line, "", &[]).is_empty(), "{line:?} in {repository:?}");
-        assert_eq!(
-            Sandbox::new(Repository::Clean).violations(line, "", &[]),
-            [""; 0],
-            "{line:?} in a clean repository"
-        );
+        assert!(!sandbox.violations("git status", "", &[]).is_empty(), "in {repository:?}");
     }
 }
 

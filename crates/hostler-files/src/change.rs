@@ -68,7 +68,7 @@ impl Files {
         let _alone = self.locks.lock(&[&target])?;
         roots.whole(&target.path())?;
         let old = replaceable(&target, keep)?;
-        let fresh = duplicate(source, &target, old.as_ref(), limits)?;
+        let fresh = duplicate(roots, source, &target, old.as_ref(), limits)?;
         if keep { fresh.create(&target) } else { fresh.replace(&target) }
     }
 
@@ -106,7 +106,7 @@ impl Files {
         };
         match moved {
             Err(FileError::Io(error)) if error.kind() == std::io::ErrorKind::CrossesDevices => {
-                let fresh = duplicate(source.open()?, &target, None, limits)?;
+                let fresh = duplicate(roots, source.open(roots)?, &target, None, limits)?;
                 if keep {
                     fresh.create(&target)?
                 } else {
@@ -140,6 +140,7 @@ impl Files {
 
 /// A copy beside the target that has no name of its own yet.
 fn duplicate<'a>(
+    roots: &Roots,
     source: Opened,
     target: &'a Place,
     old: Option<&Stat>,
@@ -149,7 +150,7 @@ fn duplicate<'a>(
     let mode = tree::permissions(source.stat().st_mode);
     if source.found().kind == FileKind::Directory {
         let (fresh, into) = Fresh::directory(directory)?;
-        tree::copy(source.into_handle(), &into, limits)?;
+        tree::copy(roots, source.into_handle(), &into, limits)?;
         rustix::fs::fchmod(&into, mode)?;
         return Ok(fresh);
     }

@@ -6,6 +6,9 @@ pub enum FileError {
     /// It lies outside of what was granted, by itself or by a link.
     #[error("it lies outside of the directories that this session may use")]
     Outside,
+    /// It is a hard link to a file of a directory that nothing may use.
+    #[error("it is a hard link to one of the host's own files")]
+    Private,
     /// There is none.
     #[error("there is no such file")]
     NotFound,

@@ -19,6 +19,7 @@ mod fresh;
 mod locks;
 mod opened;
 mod place;
+mod private;
 mod reach;
 mod roots;
 mod tree;

@@ -94,9 +94,9 @@ impl Place {
     }
 
     /// The file or directory that is there.
-    pub(crate) fn open(&self) -> Result<Opened, FileError> {
+    pub(crate) fn open(&self, roots: &Roots) -> Result<Opened, FileError> {
         let handle = self.directory.handle.child(&self.name)?;
-        Opened::new(Reached { handle, path: self.path() })
+        roots.shared(Opened::new(Reached { handle, path: self.path() })?)
     }
 
     fn link(&self) -> Result<Option<PathBuf>, FileError> {

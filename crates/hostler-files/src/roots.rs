@@ -1,6 +1,7 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use crate::private::PrivateFiles;
 use crate::reach::{Reached, WAYS, Way};
 use crate::{Access, Entry, FileError, Found, Opened, Root};
 
@@ -10,11 +11,12 @@ pub struct Roots {
     roots: Vec<Root>,
     /// What is in no root, wherever it lies.
     except: Vec<PathBuf>,
+    private: PrivateFiles,
 }
 
 impl FromIterator<Root> for Roots {
     fn from_iter<T: IntoIterator<Item = Root>>(roots: T) -> Self {
-        Self { roots: roots.into_iter().collect(), except: Vec::new() }
+        Self { roots: roots.into_iter().collect(), ..Self::default() }
     }
 }
 
@@ -24,7 +26,7 @@ impl Roots {
         directories.into_iter().map(|given| Root::directory(given, Access::Read)).collect()
     }
 
-    /// Takes a directory out of whatever root it lies in. It is named without links.
+    /// Takes a directory, or a file, out of whatever root it lies in, and the hard links to its files. It is named without links.
     #[must_use]
     pub fn except(mut self, directory: PathBuf) -> Self {
         self.except.push(directory);
@@ -78,7 +80,7 @@ impl Roots {
 
     pub(crate) fn open_by(&self, ways: &[Way], path: &Path, access: Access) -> Result<Opened, FileError> {
         match self.reach_by(ways, path) {
-            Ok(reached) if self.hold(&reached.path, access) => Opened::new(reached),
+            Ok(reached) if self.hold(&reached.path, access) => self.shared(Opened::new(reached)?),
             Ok(_) => Err(FileError::Outside),
             Err(error) => Err(self.discreet(path, error)),
         }
@@ -96,6 +98,11 @@ impl Roots {
             }
         }
         Err(FileError::Outside)
+    }
+
+    /// Refuses another name of a file that is taken out of the roots.
+    pub(crate) fn shared(&self, opened: Opened) -> Result<Opened, FileError> {
+        if self.private.has(&self.except, opened.stat()) { Err(FileError::Private) } else { Ok(opened) }
     }
 
     /// Whether there is something outside, and what, is nobody's business.

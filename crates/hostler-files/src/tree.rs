@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::reach::{Handle, READ, Reached};
-use crate::{EntryKind, FileError, FileKind, Opened};
+use crate::{EntryKind, FileError, FileKind, Opened, Roots};
 
 /// The most that one tree may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl Budget {
 }
 
 /// Copies what a directory holds into one that is empty.
-pub(crate) fn copy(from: Handle, into: &OwnedFd, limits: &TreeLimits) -> Result<(), FileError> {
-    copy_within(from, into, &mut Budget::new(limits), 0).map_err(|error| match error {
+pub(crate) fn copy(roots: &Roots, from: Handle, into: &OwnedFd, limits: &TreeLimits) -> Result<(), FileError> {
+    copy_within(roots, from, into, &mut Budget::new(limits), 0).map_err(|error| match error {
         // What was left is of no use to anybody who reads it.
         FileError::TooMany(_) => FileError::TooMany(limits.entries),
         FileError::TooLarge(_) => FileError::TooLarge(limits.bytes),
@@ -61,11 +61,20 @@ pub(crate) fn copy(from: Handle, into: &OwnedFd, limits: &TreeLimits) -> Result<
     })
 }
 
-fn copy_within(from: Handle, into: &OwnedFd, budget: &mut Budget, depth: usize) -> Result<(), FileError> {
+fn copy_within(
+    roots: &Roots,
+    from: Handle,
+    into: &OwnedFd,
+    budget: &mut Budget,
+    depth: usize,
+) -> Result<(), FileError> {
     let directory = from.again()?;
     for entry in from.list(budget.entries)? {
         budget.entry(depth)?;
-        let open = || Opened::new(Reached { handle: directory.child(&entry.name)?, path: PathBuf::new() });
+        let open = || {
+            let handle = directory.child(&entry.name)?;
+            roots.shared(Opened::new(Reached { handle, path: PathBuf::new() })?)
+        };
         match entry.kind {
             EntryKind::File => {
                 let file = open()?;
@@ -80,7 +89,7 @@ fn copy_within(from: Handle, into: &OwnedFd, budget: &mut Budget, depth: usize) 
                 let mode = permissions(child.stat().st_mode);
                 rustix::fs::mkdirat(into, &entry.name, Mode::RWXU)?;
                 let copy = directory_in(into, &entry.name)?;
-                copy_within(child.into_handle(), &copy, budget, depth + 1)?;
+                copy_within(roots, child.into_handle(), &copy, budget, depth + 1)?;
                 rustix::fs::fchmod(&copy, mode)?;
             }
             EntryKind::Link => {

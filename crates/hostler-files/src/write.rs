@@ -76,7 +76,7 @@ impl Files {
         if write.create_only {
             return Err(FileError::AlreadyExists);
         }
-        let old = place.open()?;
+        let old = place.open(roots)?;
         if old.found().kind != FileKind::File {
             return Err(FileError::AlreadyExists);
         }

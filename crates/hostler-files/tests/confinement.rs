@@ -236,6 +236,54 @@ fn a_hard_link_within_a_root_is_a_file_of_that_root() {
 }
 
 #[test]
+fn a_hard_link_to_a_file_that_is_taken_out_is_refused() {
+    let place = Place::new();
+    place.mkdir("one/state/deep").unwrap();
+    place.put("one/state/deep/key", "secret").unwrap();
+    place.put("one/settings", "secret").unwrap();
+    let except = |place: &Place| {
+        let out = ["one/state", "one/settings"].map(|name| fs_err::canonicalize(place.at(name)).unwrap());
+        out.into_iter().fold(place.roots.clone(), hostler_files::Roots::except)
+    };
+    let place = Place { roots: except(&place), ..place };
+    place.mkdir("one/tree").unwrap();
+    fs_err::hard_link(place.at("one/state/deep/key"), place.at("one/tree/key")).unwrap();
+    fs_err::hard_link(place.at("one/settings"), place.at("two/settings")).unwrap();
+    fs_err::hard_link(place.at("secret/file"), place.at("two/hard")).unwrap();
+    place.link("../one/tree/key", "two/link");
+    for path in ["two/link", "one/tree/key", "two/settings"] {
+        for (what, answer) in everything(&place, &place.at(path)) {
+            // Its name is a name like any other: it may be moved or removed, and says nothing.
+            let by_name = ["move from", "remove"].contains(&what);
+            assert!(by_name || answer.is_err(), "{path}: {what}");
+        }
+    }
+    let place = Place { roots: except(&place), ..place };
+    fs_err::hard_link(place.at("one/state/deep/key"), place.at("one/tree/key")).unwrap();
+    assert!(matches!(place.read("one/tree/key"), Err(FileError::Private)));
+    assert!(matches!(place.copy("one/tree", "two/tree", false), Err(FileError::Private)), "nor within a tree");
+    let append = Write { data: b"x", mode: WriteMode::Append, ..Write::default() };
+    assert!(matches!(place.write("one/tree/key", append), Err(FileError::Private)), "nor as a part of new contents");
+    assert_eq!(place.text("one/state/deep/key"), "secret");
+    assert_eq!(place.read("two/hard").unwrap(), "outside", "other files may have several names");
+}
+
+/// A file that the host writes after it was started is one of its own, too.
+#[test]
+fn the_hosts_own_files_are_looked_up_anew_for_each_operation() {
+    let place = Place::new();
+    place.mkdir("one/state").unwrap();
+    let state = fs_err::canonicalize(place.at("one/state")).unwrap();
+    let roots = || place.roots.clone().except(state.clone());
+    fs_err::write(place.at("one/state/first"), "secret").unwrap();
+    fs_err::hard_link(place.at("one/state/first"), place.at("one/x")).unwrap();
+    assert!(matches!(roots().read(&place.at("one/x"), 64), Err(FileError::Private)));
+    fs_err::write(place.at("one/state/second"), "secret").unwrap();
+    fs_err::hard_link(place.at("one/state/second"), place.at("one/y")).unwrap();
+    assert!(matches!(roots().read(&place.at("one/y"), 64), Err(FileError::Private)));
+}
+
+#[test]
 fn what_is_taken_out_of_a_root_is_in_none() {
     let place = Place::new();
     place.mkdir("one/house/state").unwrap();

@@ -1,4 +1,6 @@
-//! Links are swapped under whoever changes something: nothing outside is ever changed or taken along.
+//! Links are swapped under whoever reads or changes something: nothing outside is ever told, changed or taken along. This is the
+//! class of CVE-2026-25724 (a link that is swapped in after the check) and CVE-2026-39861 (a link on the way to a file that is
+//! written).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
@@ -43,6 +45,47 @@ fn race(swap: impl Fn() + Sync, mut act: impl FnMut(usize) -> Vec<Result<(), Fil
 
 fn exchange(one: &Path, other: &Path) {
     rustix::fs::renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+}
+
+/// CVE-2026-25724: what is checked is what is read.
+#[test]
+fn what_is_swapped_for_a_link_is_never_read() {
+    let place = Place::new();
+    place.link(place.at("secret"), "one/other");
+    race(
+        || exchange(&place.at("one/sub"), &place.at("one/other")),
+        |_| {
+            let read = |name: &str| place.read(name).map(|contents| assert_eq!(contents, "inside", "{name}"));
+            let listed = place.roots.list(&place.at("one/sub"), 9).map(|entries| {
+                assert!(entries.iter().all(|entry| entry.name != "deep"), "{entries:?}");
+            });
+            vec![read("one/sub/file"), read("one/sub/../sub/file"), listed]
+        },
+    );
+}
+
+/// CVE-2026-39861: the directory above the one that is written in is swapped, several levels up.
+#[test]
+fn a_parent_that_is_swapped_for_a_link_is_never_written_through() {
+    let place = Place::new();
+    place.mkdir("one/up/middle/deep").unwrap();
+    fs_err::create_dir_all(place.at("secret/middle/deep")).unwrap();
+    place.link(place.at("secret"), "one/other");
+    let before = place.outside();
+    race(
+        || exchange(&place.at("one/up"), &place.at("one/other")),
+        |round| {
+            vec![
+                place.put("one/up/middle/deep/file", "new"),
+                place.write(format!("one/up/middle/new-{round}"), Write { create_only: true, ..Write::default() }),
+                place.mkdir(format!("one/up/middle/deep/made-{round}")),
+                place.copy("two/file", "one/up/middle/deep/copy", false),
+                place.rename("one/up/middle/deep/copy", "one/up/middle/deep/moved", false),
+                place.remove("one/up/middle/deep/moved", false),
+            ]
+        },
+    );
+    assert_eq!(place.outside(), before);
 }
 
 #[test]

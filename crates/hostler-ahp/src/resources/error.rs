@@ -36,7 +36,9 @@ fn denied(uri: String, access: Access, sentence: String) -> RpcError {
 fn code(error: &FileError) -> i32 {
     match error {
         FileError::NotFound | FileError::WrongKind | FileError::Circle => ahp_error_codes::NOT_FOUND,
-        FileError::Outside | FileError::Special | FileError::Mounted => ahp_error_codes::PERMISSION_DENIED,
+        FileError::Outside | FileError::Private | FileError::Special | FileError::Mounted => {
+            ahp_error_codes::PERMISSION_DENIED
+        }
         FileError::AlreadyExists => ahp_error_codes::ALREADY_EXISTS,
         FileError::Conflict | FileError::Changed => ahp_error_codes::CONFLICT,
         FileError::NotEmpty

@@ -1,7 +1,10 @@
 /** The way in, and what the host says of its page. */
 
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { address, sessions } from './support/address.ts';
 import { axe } from './support/axe.ts';
 import { say, script, tool } from './support/script.ts';
@@ -34,6 +37,89 @@ test(
     await sessions(page).waitFor();
     expect(await page.evaluate(() => document.cookie)).toBe('');
     expect(stage.hostler.log).not.toContain(cookie?.value);
+    const key = await page.evaluate(() => localStorage.getItem('hostler.page-key'));
+    expect(key).toMatch(/^[\w-]{43}$/);
+    expect(asked.filter((url) => url.includes(key ?? ''))).toEqual([]);
+    expect(stage.hostler.log).not.toContain(key);
+  }),
+);
+
+test(
+  'a server on another local port is sent the cookie, and it signs nobody in',
+  staged(async (stage) => {
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    const stolen: string[] = [];
+    const server = createServer((request, answer) => {
+      stolen.push(request.headers.cookie ?? '');
+      answer.setHeader('content-type', 'text/html').end('<title>another one</title>');
+    });
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    try {
+      const { port } = server.address() as AddressInfo;
+      stage.guard.expect(/another origin/);
+      const other = await page.context().newPage();
+      await other.goto(`http://127.0.0.1:${port}/`);
+      expect(await other.evaluate(() => localStorage.getItem('hostler.page-key'))).toBe(null);
+      const cookie = stolen[0] ?? '';
+      expect(cookie).toContain('hostler-');
+      const headers = { cookie, origin: stage.origin };
+      expect(await (await fetch(`${stage.origin}/sign-in`, { headers })).json()).toMatchObject({ signedIn: false });
+      const socket = new WebSocket(`${stage.origin.replace('http', 'ws')}/ahp`, { headers });
+      const outcome = await new Promise((done) => {
+        socket.on('unexpected-response', (_, { statusCode }) => done(statusCode));
+        socket.on('open', () => done('open'));
+      });
+      socket.terminate();
+      expect(outcome).toBe(403);
+      // The page itself goes on.
+      await page.reload();
+      await sessions(page).waitFor();
+    } finally {
+      server.close();
+    }
+  }),
+);
+
+test(
+  'a browser that lost its key is at the door, and is one browser when it comes back',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const page = await stage.open('/');
+    await sessions(page).waitFor();
+    const tab = await stage.open('/', page.context());
+    await sessions(tab).waitFor();
+    await page.evaluate(() => localStorage.removeItem('hostler.page-key'));
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.keyboard.press('Enter');
+    await sessions(page).waitFor();
+    // Storage belongs to all tabs of an origin.
+    await tab.reload();
+    await sessions(tab).waitFor();
+    const { items } = await (await stage.client()).host.client.request('hostler/listSignIns', {
+      channel: 'ahp-root://',
+    });
+    expect(items.length).toBe(1);
+  }),
+);
+
+test(
+  'a browser that refuses storage is signed in until the page is left',
+  staged(async (stage) => {
+    stage.guard.expect(...SHUT_OUT);
+    const context = await stage.context();
+    await context.addInitScript(() => {
+      const get = () => {
+        throw new DOMException('The operation is insecure.', 'SecurityError');
+      };
+      Object.defineProperty(window, 'localStorage', { get });
+    });
+    const page = await stage.open(`/#link=${await stage.code()}`, context);
+    await sessions(page).waitFor();
+    await page.reload();
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
   }),
 );
 
@@ -217,6 +303,7 @@ test(
     await page.reload();
     await page.getByRole('button', { name: 'Sign in' }).waitFor();
     await expect.poll(() => page.context().cookies()).toEqual([]);
+    expect(await page.evaluate(() => localStorage.getItem('hostler.page-key'))).toBe(null);
     await other.reload();
     await sessions(other).waitFor();
   }),

@@ -96,7 +96,7 @@ async fn launch(
 ) -> Result<Host, LaunchError> {
     hostler_process::become_host()
         .map_err(|error| LaunchError::Other(format!("This process cannot become a host: {error}.")))?;
-    let passes = Passes::open(options.state_dir.join(SIGN_INS)).map_err(|error| {
+    let passes = Passes::open(options.state_dir.join(SIGN_INS), options.token.as_ref()).map_err(|error| {
         LaunchError::Other(format!("What is kept of browsers that signed in cannot be read: {error}."))
     })?;
     let tls = options.tls.clone().map(|TlsFiles { cert, key }| Tls::open(cert, key)).transpose();

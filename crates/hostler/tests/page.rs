@@ -18,15 +18,17 @@ struct Browser {
     base: String,
     http: Client,
     cookie: String,
+    key: String,
 }
 
 impl Browser {
     fn new(base: &str) -> Self {
-        Self { base: base.to_owned(), http: Client::new(), cookie: String::new() }
+        Self { base: base.to_owned(), http: Client::new(), cookie: String::new(), key: String::new() }
     }
 
     async fn get(&self, path: &str) -> Response {
-        self.http.get(format!("{}{path}", self.base)).header("cookie", &self.cookie).send().await.unwrap()
+        let request = self.http.get(format!("{}{path}", self.base));
+        request.header("cookie", &self.cookie).header("x-hostler-key", &self.key).send().await.unwrap()
     }
 
     async fn post(&self, path: &str, body: &Value) -> Response {
@@ -43,7 +45,11 @@ impl Browser {
         if let Some(kept) = cookie.split(';').next().filter(|kept| !kept.is_empty()) {
             self.cookie = kept.to_owned();
         }
-        (answer.status().as_u16(), cookie)
+        let status = answer.status().as_u16();
+        if let Ok(body) = serde_json::from_str::<Value>(&answer.text().await.unwrap()) {
+            self.key = body["key"].as_str().unwrap().to_owned();
+        }
+        (status, cookie)
     }
 
     async fn is_signed_in(&self) -> bool {
@@ -56,12 +62,14 @@ impl Browser {
         let mut request = self.base.replace("http", "ws").into_client_request().unwrap();
         request.headers_mut().insert("origin", self.base.parse().unwrap());
         request.headers_mut().insert("cookie", self.cookie.parse().unwrap());
+        let offered = format!("hostler.ahp, hostler.key.{}", self.key);
+        request.headers_mut().insert("sec-websocket-protocol", offered.parse().unwrap());
         tokio_tungstenite::connect_async(request).await.map(|(socket, _)| socket)
     }
 
     /// What the browser must keep to itself.
-    fn secret(&self) -> &str {
-        self.cookie.split_once('=').unwrap().1
+    fn secrets(&self) -> [&str; 2] {
+        [self.cookie.split_once('=').unwrap().1, &self.key]
     }
 }
 
@@ -97,7 +105,7 @@ async fn a_browser_comes_in_by_a_link_and_leaves_when_it_is_signed_out() {
     assert!(!browser.is_signed_in().await);
 
     let (status, cookie) = browser.open(&code).await;
-    assert_eq!(status, 204);
+    assert_eq!(status, 200);
     assert!(cookie.contains("HttpOnly; SameSite=Strict; Path=/") && !cookie.contains("Secure"), "{cookie}");
     assert_eq!(Browser::new(&base).open(&code).await.0, 403, "once");
     let mut socket = browser.connect().await.unwrap();
@@ -119,7 +127,9 @@ async fn a_browser_comes_in_by_a_link_and_leaves_when_it_is_signed_out() {
 
     let log = host.stop().await;
     assert!(log.contains("signed out"), "the log tells what happens");
-    assert!(!log.contains(&code) && !log.contains(browser.secret()), "and nothing that lets anybody in");
+    for secret in [&code, browser.secrets()[0], browser.secrets()[1]] {
+        assert!(!log.contains(secret), "and nothing that lets anybody in");
+    }
 }
 
 #[tokio::test]
@@ -128,7 +138,7 @@ async fn browsers_stay_signed_in_when_the_host_starts_again() {
     let host = serve(&home).await;
     let (base, code) = link(&home).await;
     let mut browser = Browser::new(&base);
-    assert_eq!(browser.open(&code).await.0, 204);
+    assert_eq!(browser.open(&code).await.0, 200);
     let unused = link(&home).await.1;
     host.stop().await;
 
@@ -144,7 +154,7 @@ async fn browsers_stay_signed_in_when_the_host_starts_again() {
     for file in common::files(home.root()) {
         let bytes = std::fs::read(&file).unwrap_or_default();
         let kept = String::from_utf8_lossy(&bytes);
-        for secret in [&code, &unused, browser.secret()] {
+        for secret in [&code, &unused, browser.secrets()[0], browser.secrets()[1]] {
             assert!(!kept.contains(secret), "{}", file.display());
         }
     }
@@ -195,7 +205,7 @@ async fn with_a_certificate_browsers_speak_tls_and_commands_find_the_host_all_th
     let mut browser = Browser::new(&format!("https://localhost:{}", host.port));
     browser.http = Client::builder().tls_certs_only([trusted]).build().unwrap();
     let (status, cookie) = browser.open(&code).await;
-    assert_eq!(status, 204);
+    assert_eq!(status, 200);
     assert!(cookie.starts_with("__Host-hostler-") && cookie.ends_with("; Secure"), "{cookie}");
     assert!(browser.is_signed_in().await);
     host.stop().await;

@@ -83,6 +83,13 @@ export class Stage {
       data: { code: await this.code() },
     });
     if (!answer.ok()) throw new Error(`The host does not let anybody in: ${answer.status()} ${await answer.text()}`);
+    // An empty page of the origin, which has its storage.
+    const page = await context.newPage();
+    await page.route('**', (route) => route.fulfill({ body: '', contentType: 'text/html' }));
+    await page.goto(this.origin);
+    const { key } = (await answer.json()) as { key: string };
+    await page.evaluate((key) => localStorage.setItem('hostler.page-key', key), key);
+    await page.close();
     return context;
   }
 

@@ -31,9 +31,10 @@ export interface Environment {
 /** A page that nobody sees draws no pictures, but its title and its notifications go on. */
 const UNSEEN_FRAME = 200;
 
-export function browser(): Environment {
+/** A browser, whose sockets offer these subprotocols; they are asked for anew each time. */
+export function browser(subprotocols: () => string[] = () => []): Environment {
   return {
-    connect: (url) => new WebSocket(url) as unknown as Socket,
+    connect: (url) => new WebSocket(url, subprotocols()) as unknown as Socket,
     now: () => Date.now(),
     random: () => Math.random(),
     after: (milliseconds, run) => {

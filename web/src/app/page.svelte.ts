@@ -1,10 +1,11 @@
 /** The page itself: its host, where somebody is, and what was said to them. */
 
 import { createContext } from 'svelte';
-import { Host, type Uri } from '../ahp/index.ts';
+import { browser, Host, type Uri } from '../ahp/index.ts';
 import { wouldLose } from '../composer/leaving.ts';
 import { SessionActions } from '../sessions/actions.svelte.ts';
 import { isWaiting } from '../sessions/list.ts';
+import { subprotocols } from './page-key.ts';
 import { Preferences } from './preferences.svelte.ts';
 import { format, parse, type Route } from './route.ts';
 
@@ -44,7 +45,11 @@ export class Page {
 
   constructor() {
     const scheme = location.protocol === 'https:' ? 'wss' : 'ws';
-    this.host = new Host({ url: () => `${scheme}://${location.host}/ahp`, clientInfo: { name: 'hostler-web' } });
+    this.host = new Host({
+      url: () => `${scheme}://${location.host}/ahp`,
+      clientInfo: { name: 'hostler-web' },
+      environment: browser(subprotocols),
+    });
   }
 
   /** Connects, and follows the browser's own way back and forth; the result ends both. */

@@ -1,6 +1,7 @@
-/** Coming in: a one-time code becomes a cookie that no script can read. */
+/** Coming in: a one-time code becomes a cookie that no script can read, and a key that only this origin has. */
 
 import { forgetWords } from './kept.ts';
+import { forgetPageKey, keepPageKey, keyHeaders } from './page-key.ts';
 
 /** What the host says to somebody who knocks. */
 export interface Door {
@@ -27,18 +28,23 @@ export function codeOf(pasted: string): string | undefined {
 
 /** Asks whether this browser is let in. */
 export async function knock(): Promise<Door> {
-  const answer = await fetch('/sign-in', { headers: { accept: 'application/json' }, cache: 'no-store' });
+  const headers = { accept: 'application/json', ...keyHeaders() };
+  const answer = await fetch('/sign-in', { headers, cache: 'no-store' });
   if (!answer.ok) throw new Error(await sentence(answer));
   return (await answer.json()) as Door;
 }
 
-/** Trades a code for a cookie. */
+/** Trades a code for a cookie and a key. A browser that has both already keeps them. */
 export async function signIn(code: string): Promise<void> {
-  await post('/sign-in', { code });
+  const answer = await post('/sign-in', { code });
+  if (answer.status === 204) return;
+  const { key } = (await answer.json()) as { readonly key: string };
+  keepPageKey(key);
 }
 
 export async function signOut(everywhere: boolean): Promise<void> {
   await post(everywhere ? '/sign-out?everywhere' : '/sign-out', {});
+  forgetPageKey();
   // Whoever comes next finds nothing of it.
   forgetWords(
     () => localStorage,
@@ -46,12 +52,13 @@ export async function signOut(everywhere: boolean): Promise<void> {
   );
 }
 
-async function post(path: string, body: unknown): Promise<void> {
-  const headers = { 'content-type': 'application/json' };
+async function post(path: string, body: unknown): Promise<Response> {
+  const headers = { 'content-type': 'application/json', ...keyHeaders() };
   // The host closes the page's connection before it answers: whoever leaves then is still to get, or lose, the cookie.
   const how = { method: 'POST', headers, cache: 'no-store', keepalive: true } as const;
   const answer = await fetch(path, { ...how, body: JSON.stringify(body) });
   if (!answer.ok) throw new Error(await sentence(answer));
+  return answer;
 }
 
 /** The host's own words. */

@@ -64,7 +64,7 @@ impl Errand {
     /// Does it, for a client that is in by this pass itself, if it is.
     pub(crate) async fn carry_out(self, passes: Passes, own: Option<String>) -> Result<Value, RpcError> {
         match self {
-            Self::Create(params) => create(&passes, params),
+            Self::Create(params) => create(&passes, params, own.as_deref()),
             Self::List => {
                 let item = |pass: super::Pass| Item {
                     current: own.as_ref() == Some(&pass.id),
@@ -106,9 +106,12 @@ fn checked(params: LinkParams) -> Result<LinkParams, RpcError> {
     Ok(params)
 }
 
-fn create(passes: &Passes, params: LinkParams) -> Result<Value, RpcError> {
+fn create(passes: &Passes, params: LinkParams, maker: Option<&str>) -> Result<Value, RpcError> {
     let lasts = Duration::from_secs(params.minutes.unwrap_or(USUAL_MINUTES) * 60);
-    let link = passes.link(lasts, params.label).map_err(|_| failed("there is no randomness to make a link of"))?;
+    let link = passes.link(lasts, params.label, maker);
+    let link = link.map_err(|_| failed("there is no randomness to make a link of"))?;
+    let gone = || RpcError::new(ahp_error_codes::PERMISSION_DENIED, "this browser is signed out; sign in again");
+    let link = link.ok_or_else(gone)?;
     let code = link.code.expose();
     Ok(json!({ "code": code, "expiresAt": time(link.until), "path": format!("/#link={code}") }))
 }

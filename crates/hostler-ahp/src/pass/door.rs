@@ -1,4 +1,4 @@
-//! `/sign-in` and `/sign-out`: a browser exchanges a link's code for its pass, asks whether it has one, and gives it back.
+//! `/sign-in` and `/sign-out`: a browser exchanges a link's code for its pass and its page key, asks whether it has one, and gives it back.
 //!
 //! Whatever changes something must come from our own page: with its `Origin`, and as JSON where there is a body, which no page
 //! of another origin can send without being asked first.
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::book::Redeemed;
 use super::secret::Secret;
-use super::{Passes, browser, cookie};
+use super::{Issued, Passes, browser, cookie};
 
 /// The largest body; a code is much smaller.
 const MOST_BYTES: usize = 1024;
@@ -114,16 +114,20 @@ where
 }
 
 async fn sign_in(passes: &Passes, caller: &Caller, headers: &HeaderMap, code: Secret) -> Answer {
-    let known = passes.find(headers);
-    let id = known.as_ref().map(|(guest, _)| guest.id().to_owned());
+    let known = passes.find(headers).map(|(_, cookie)| cookie);
+    let (is_signed_in, brought) = (known.is_some(), passes.brought(headers));
     let browser = headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let label = browser::label(browser);
     let redeeming = {
         let passes = passes.clone();
-        tokio::task::spawn_blocking(move || passes.redeem(&code, id.as_deref(), label))
+        tokio::task::spawn_blocking(move || {
+            let lost: Vec<&str> = brought.iter().map(String::as_str).collect();
+            passes.redeem(&code, is_signed_in, &lost, label)
+        })
     };
-    let pass = match redeeming.await.map_err(std::io::Error::other).flatten() {
-        Ok(Redeemed::In { is_new }) => is_new.or(known.map(|(_, pass)| pass)),
+    let (cookie, key) = match redeeming.await.map_err(std::io::Error::other).flatten() {
+        Ok(Redeemed::In { is_new: None }) => (known, None),
+        Ok(Redeemed::In { is_new: Some(Issued { cookie, key }) }) => (Some(cookie), Some(key)),
         Ok(Redeemed::Wrong) => {
             tracing::info!("a browser brought a link that is not good");
             return sentence(StatusCode::FORBIDDEN, WRONG);
@@ -136,13 +140,16 @@ async fn sign_in(passes: &Passes, caller: &Caller, headers: &HeaderMap, code: Se
         }
         Err(error) => return failed(&error),
     };
-    let cookie = pass.and_then(|pass| cookie::give(passes.book().host(), &pass, caller.secure));
-    done(cookie)
+    let cookie = cookie.and_then(|cookie| cookie::give(passes.book().host(), &cookie, caller.secure));
+    let Some(key) = key else { return done(cookie) };
+    let mut answer = data(&json!({ "key": key.expose() }));
+    answer.headers_mut().extend(cookie.map(|cookie| (SET_COOKIE, cookie)));
+    answer
 }
 
-/// Gives back the browser's own passes, or, if it has one, those of all.
+/// Gives back the browser's own passes, or, if it has one, those of all. A cookie without its key gives back nothing.
 async fn sign_out(passes: &Passes, caller: &Caller, headers: &HeaderMap, everywhere: bool) -> Answer {
-    let ids = passes.brought(headers);
+    let ids = passes.recognize(headers).map(|_| passes.brought(headers)).unwrap_or_default();
     if everywhere && ids.is_empty() {
         return sentence(StatusCode::FORBIDDEN, NOBODY);
     }

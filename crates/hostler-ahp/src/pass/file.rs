@@ -21,6 +21,12 @@ struct Kept {
 struct KeptPass {
     id: String,
     sha256: String,
+    /// Of the page key. Files of earlier versions have none.
+    #[serde(default)]
+    key_sha256: String,
+    /// Of the host's token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token_sha256: Option<String>,
     label: String,
     created_ms: i64,
     seen_ms: i64,
@@ -42,8 +48,14 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Book>> {
         return Ok(None);
     }
     let passes = sign_ins.into_iter().filter_map(|kept| {
-        let KeptPass { id, sha256, label, created_ms: created, seen_ms: seen } = kept;
-        Some(Pass { id, hash: unhex(&sha256)?, label, created, seen, written: seen, ended: CancellationToken::new() })
+        let KeptPass { id, sha256, key_sha256, token_sha256, label, created_ms: created, seen_ms: seen } = kept;
+        // A cookie without a key signs nobody in: such a browser signs in again.
+        let (hash, key) = (unhex(&sha256)?, unhex(&key_sha256)?);
+        let token = match token_sha256 {
+            Some(token) => Some(unhex(&token)?),
+            None => None,
+        };
+        Some(Pass { id, hash, key, token, label, created, seen, written: seen, ended: CancellationToken::new() })
     });
     Ok(Some(Book::restored(host, passes.collect())))
 }
@@ -53,11 +65,13 @@ pub(super) fn text(book: &Book) -> io::Result<String> {
     let kept = |pass: &Pass| KeptPass {
         id: pass.id.clone(),
         sha256: hex(&pass.hash),
+        key_sha256: hex(&pass.key),
+        token_sha256: pass.token.as_ref().map(|token| hex(token)),
         label: pass.label.clone(),
         created_ms: pass.created,
         seen_ms: pass.seen,
     };
-    let kept = Kept { host: book.host().to_owned(), sign_ins: book.passes().iter().map(kept).collect() };
+    let kept = Kept { host: book.host().to_owned(), sign_ins: book.kept().map(kept).collect() };
     Ok(format!("{}\n", serde_json::to_string_pretty(&kept)?))
 }
 
@@ -93,13 +107,32 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("sign-ins.json");
         assert!(read(&path).unwrap().is_none());
-        let pass = Pass::new("id".to_owned(), [0xa7; 32], "Firefox on Linux".to_owned(), 5);
+        let pass = Pass::new("id".to_owned(), [0xa7; 32], [0x5c; 32], "Firefox on Linux".to_owned(), 5);
         write(&path, &text(&Book::restored("c0ffee".to_owned(), vec![pass])).unwrap()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let book = read(&path).unwrap().unwrap();
         assert_eq!(book.host(), "c0ffee");
         let [pass] = book.passes() else { panic!("one pass") };
         assert_eq!((pass.id.as_str(), pass.hash, pass.created, pass.seen), ("id", [0xa7; 32], 5, 5));
+        assert_eq!(pass.key, [0x5c; 32]);
+    }
+
+    #[test]
+    fn a_pass_of_a_version_without_keys_is_signed_out() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("sign-ins.json");
+        let hash = "a7".repeat(32);
+        let old = |key: &str| {
+            format!(
+                r#"{{"host":"a1","signIns":[{{"id":"x","sha256":"{hash}",{key}"label":"","createdMs":0,"seenMs":0}}]}}"#
+            )
+        };
+        for key in ["", r#""keySha256":"","#, r#""keySha256":"00","#] {
+            std::fs::write(&path, old(key)).unwrap();
+            assert!(read(&path).unwrap().unwrap().passes().is_empty(), "{key}");
+        }
+        std::fs::write(&path, old(&format!(r#""keySha256":"{hash}","#))).unwrap();
+        assert_eq!(read(&path).unwrap().unwrap().passes().len(), 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Passes: how a browser comes in without the token.
 //!
 //! A person asks for a *link* that works once and for a short time, and opens it in a browser. The page exchanges the link's code
-//! for a *pass*, which is a cookie that no script can read. Only hashes are kept: of codes in memory, of passes in a file.
+//! for a *pass*: a cookie that no script can read, and a key that is not a cookie, since browsers send cookies to every port of
+//! a name. Both are needed. Only hashes are kept: of codes in memory, of passes in a file.
 //!
 //! | module | idea |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | `secret` | random texts and their hashes |
 //! | `file` | passes outlive the host |
 //! | `cookie` | a pass on its way to a browser and back; pure |
+//! | `key` | the key that a request presents; pure |
 //! | `browser` | what to call a browser; pure |
 //! | `door` | `/sign-in` and `/sign-out` over HTTP |
 //! | `commands` | the same for clients that are in |
@@ -19,6 +21,7 @@ pub(crate) mod commands;
 mod cookie;
 pub(crate) mod door;
 mod file;
+mod key;
 mod secret;
 
 use std::io;
@@ -27,6 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
+use secrecy::{ExposeSecret as _, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use book::{Book, Pass, Redeemed};
@@ -66,6 +70,12 @@ impl Drop for Guest {
     }
 }
 
+/// What a browser gets for a code.
+struct Issued {
+    cookie: Secret,
+    key: Secret,
+}
+
 /// A link that was just made.
 pub(crate) struct Link {
     pub(crate) code: Secret,
@@ -82,16 +92,17 @@ impl Default for Passes {
 
 impl Passes {
     /// The passes that a file keeps; it is made when there is one. What cannot be understood is not taken: everybody signs in
-    /// again.
+    /// again. Passes belong to the token that the host had when they were given: with another one they do not count.
     ///
     /// # Errors
     /// If it cannot be read, or there is no randomness.
-    pub fn open(path: PathBuf) -> io::Result<Self> {
+    pub fn open(path: PathBuf, token: Option<&SecretString>) -> io::Result<Self> {
         let book = match file::read(&path)? {
             Some(book) => book,
             None => Book::new(secret::random::<4>()?),
         };
-        Ok(Self::with(book, Some(path)))
+        let token = token.map(|token| Secret::brought(token.expose_secret()).hash());
+        Ok(Self::with(book.under(token), Some(path)))
     }
 
     fn with(mut book: Book, path: Option<PathBuf>) -> Self {
@@ -103,32 +114,38 @@ impl Passes {
         self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a link.
-    pub(crate) fn link(&self, lasts: Duration, label: Option<String>) -> io::Result<Link> {
+    /// Makes a link, for a browser if its pass is named. `None` if that is signed out already.
+    pub(crate) fn link(&self, lasts: Duration, label: Option<String>, maker: Option<&str>) -> io::Result<Option<Link>> {
         let code = Secret::new::<18>()?;
         let until = now().saturating_add(millis(lasts));
-        self.book().add_link(code.hash(), until, label);
-        Ok(Link { code, until })
+        let added = self.book().add_link(code.hash(), until, label, maker);
+        Ok(added.then_some(Link { code, until }))
     }
 
-    /// Exchanges a code for a pass; a browser that has one already keeps it.
-    fn redeem(&self, code: &Secret, known: Option<&str>, browser: String) -> io::Result<Redeemed<Option<Secret>>> {
-        let (pass, id) = (Secret::new::<32>()?, secret::random::<6>()?);
+    /// Exchanges a code for a pass. A browser that is signed in keeps the one it has; one that has lost its key gets another
+    /// pass in place of those (`lost`) whose cookies it brings.
+    fn redeem(
+        &self,
+        code: &Secret,
+        is_signed_in: bool,
+        lost: &[&str],
+        browser: String,
+    ) -> io::Result<Redeemed<Option<Issued>>> {
+        let (cookie, key, id) = (Secret::new::<32>()?, Secret::new::<32>()?, secret::random::<6>()?);
         let new_id = id.clone();
-        let mut book = self.book();
-        let redeemed = book.redeem(&code.hash(), now(), |label| match known {
-            Some(_) => None,
-            None => Some(Pass::new(id, pass.hash(), label.unwrap_or(browser), now())),
+        let redeemed = self.book().redeem(&code.hash(), now(), |label| match is_signed_in {
+            true => None,
+            false => Some(Pass::new(id, cookie.hash(), key.hash(), label.unwrap_or(browser), now())),
         });
-        drop(book);
         match redeemed {
             Redeemed::In { is_new: true } => {
+                self.book().revoke(Some(lost));
                 if let Err(error) = self.save() {
                     // Its browser never hears of it, so nobody else may find it in the list.
                     self.book().revoke(Some(&[&new_id]));
                     return Err(error);
                 }
-                Ok(Redeemed::In { is_new: Some(pass) })
+                Ok(Redeemed::In { is_new: Some(Issued { cookie, key }) })
             }
             Redeemed::In { is_new: false } => Ok(Redeemed::In { is_new: None }),
             Redeemed::Wrong => Ok(Redeemed::Wrong),
@@ -136,7 +153,7 @@ impl Passes {
         }
     }
 
-    /// Whose pass a request brings.
+    /// Whose pass a request brings: its cookie, together with its key.
     pub(crate) fn recognize(&self, headers: &HeaderMap) -> Option<Guest> {
         self.find(headers).map(|(guest, _)| guest)
     }
@@ -144,10 +161,11 @@ impl Passes {
     /// The same with the pass itself.
     fn find(&self, headers: &HeaderMap) -> Option<(Guest, Secret)> {
         let now = now();
+        let key = key::presented(headers)?.hash();
         let mut book = self.book();
         let given = cookie::passes(headers, book.host());
         let (id, ended, written, given) = given.into_iter().find_map(|given| {
-            let pass = book.recognize(&given.hash(), now)?;
+            let pass = book.recognize(&given.hash(), &key, now)?;
             let written = std::mem::replace(&mut pass.written, now);
             Some((pass.id.clone(), pass.ended.clone(), written, given))
         })?;
@@ -169,12 +187,12 @@ impl Passes {
         self.book().list(now())
     }
 
-    /// The ids of all passes that a browser brings: one that came by both ways, with TLS and without, has two.
+    /// The ids of all passes whose cookies a browser brings: one that came by both ways, with TLS and without, has two. They
+    /// sign nobody in.
     fn brought(&self, headers: &HeaderMap) -> Vec<String> {
-        let now = now();
-        let mut book = self.book();
+        let book = self.book();
         let given = cookie::passes(headers, book.host());
-        given.iter().filter_map(|given| Some(book.recognize(&given.hash(), now)?.id.clone())).collect()
+        given.iter().filter_map(|given| Some(book.id_of_cookie(&given.hash())?.to_owned())).collect()
     }
 
     /// Takes back some passes, or all of them; whoever is in by them has to leave. Says how many there were.

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ALLOW, CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY};
-use http::header::{HeaderName, SEC_WEBSOCKET_VERSION, UPGRADE};
+use http::header::{HeaderName, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use sha1::{Digest as _, Sha1};
 
@@ -12,6 +12,10 @@ use super::extension;
 
 /// What RFC 6455 adds to the client's key.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The subprotocol that the page offers. A browser that offers some closes a connection that chooses none; what else it offers
+/// is a secret.
+const SUBPROTOCOL: &str = "hostler.ahp";
 
 /// Why a request is not upgraded. The text is the body of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +62,7 @@ impl NoUpgrade {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Accepted {
     key: HeaderValue,
+    subprotocol: Option<&'static str>,
     extension: Option<&'static str>,
 }
 
@@ -75,6 +80,9 @@ impl Accepted {
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(SEC_WEBSOCKET_ACCEPT, self.key);
+        if let Some(subprotocol) = self.subprotocol {
+            headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(subprotocol));
+        }
         if let Some(extension) = self.extension {
             headers.insert(SEC_WEBSOCKET_EXTENSIONS, HeaderValue::from_static(extension));
         }
@@ -108,7 +116,8 @@ pub(crate) fn check<B>(request: &Request<B>) -> Result<Accepted, NoUpgrade> {
     let mut keys = headers.get_all(SEC_WEBSOCKET_KEY).iter();
     let (Some(key), None) = (keys.next(), keys.next()) else { return Err(NoUpgrade::Key) };
     let key = accept_key(key.as_bytes()).ok_or(NoUpgrade::Key)?;
-    Ok(Accepted { key, extension: extension::negotiate(headers) })
+    let subprotocol = lists(headers, &SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL).then_some(SUBPROTOCOL);
+    Ok(Accepted { key, subprotocol, extension: extension::negotiate(headers) })
 }
 
 /// Whether a header that holds a list has this word in it.
@@ -164,6 +173,19 @@ mod tests {
         let response: Response<()> = accepted.response();
         let agreed = response.headers()["sec-websocket-extensions"].to_str().unwrap();
         assert!(agreed.contains("server_no_context_takeover; client_no_context_takeover"), "{agreed}");
+    }
+
+    #[test]
+    fn the_subprotocol_of_the_page_is_chosen_and_nothing_else_that_it_offers() {
+        for (offered, chosen) in
+            [("hostler.ahp, hostler.key.s3cret", Some("hostler.ahp")), ("chat", None), ("hostler.key.s3cret", None)]
+        {
+            let mut request = with("none", "");
+            request.headers_mut().insert("sec-websocket-protocol", HeaderValue::from_static(offered));
+            let response: Response<()> = check(&request).unwrap().response();
+            let answered = response.headers().get("sec-websocket-protocol").map(|value| value.to_str().unwrap());
+            assert_eq!(answered, chosen, "{offered}");
+        }
     }
 
     #[test]

@@ -121,6 +121,8 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
                        none, recent, last24Hours, last7Days, last30Days or all
   absence              seconds that a client may be away before it leaves its sessions
                        [default: 30]
+  session-roots        directories that sessions may work in or below; the host's own are never
+                       among them [default: all that the user may use]
   allow-bypass         let clients choose the permission mode that asks nothing [default: false]
   no-commands          let nobody run `!commands` on this machine [default: false]
   no-terminals         let nobody open terminals on this machine [default: false]
@@ -155,7 +157,7 @@ pub(crate) struct ServeArgs {
     /// A file that holds the token [default: one made in the state directory]
     #[arg(long, value_name = "FILE")]
     token_file: Option<OsString>,
-    /// Let every program on this machine in; refused on any address but loopback
+    /// Let every program on this machine in; refused with any address or name but loopback
     #[arg(long)]
     no_token: bool,
     /// Speak TLS with this certificate and those behind it, as PEM; read again when the file changes

@@ -1,6 +1,7 @@
 //! The host of a state directory: the one that runs, or one of our own.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -291,6 +292,8 @@ pub(crate) fn options(
         install_agents: settings.install_agents,
         unattended: settings.unattended,
         grants: settings.grants,
+        session_roots: settings.session_roots.clone(),
+        private: private(wiring, settings),
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),
         allowed_origins: settings.allowed_origins.clone(),
@@ -298,6 +301,19 @@ pub(crate) fn options(
         trusted_proxies: settings.trusted_proxies.clone(),
         tls: None,
     }
+}
+
+/// What belongs to the host itself: configuration, cache, and the files with secrets that the settings name.
+fn private(wiring: &Wiring, settings: &Settings) -> Vec<PathBuf> {
+    let environment = &wiring.environment;
+    let token = match &settings.token {
+        TokenChoice::File(path) => Some(path.clone()),
+        _ => None,
+    };
+    let config = settings.source.as_ref().map(|source| source.path().to_owned());
+    let key = settings.tls.as_ref().map(|tls| tls.key.clone());
+    let directories = [environment.xdg_config.join("hostler"), environment.cache_dir()];
+    directories.into_iter().chain([token, config, key].into_iter().flatten()).collect()
 }
 
 /// The names that the host answers to: those that are given, and the one that people are told.

@@ -104,7 +104,7 @@ impl Engine {
             attachments: config.attachments,
             planning: Semaphore::new(PLANNING),
             tasks: TaskTracker::new(),
-            shelf: Shelf::new(&config.store.dir, &config.default_directory, config.grants),
+            shelf: Shelf::new(&config.store.dir, &config.default_directory, config.grants, config.session_roots),
             default_directory: config.default_directory,
             sessions: Mutex::default(),
             finder,

@@ -287,23 +287,26 @@ impl Host {
         }
         let mut directories: Vec<String> = Vec::new();
         for uri in wanted {
-            let uri = directory(uri)?;
+            let uri = self.directory(uri)?;
             if !directories.contains(&uri) {
                 directories.push(uri);
             }
         }
         if directories.is_empty() {
             directories.push(uri_of(&self.default_directory)?);
+            self.shelf.session_roots.check(&self.default_directory)?;
         }
         Ok(directories)
     }
-}
 
-/// A directory's URI, in the form that is kept.
-pub(crate) fn directory(uri: &str) -> Result<String, EngineError> {
-    let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
-    let path = path.ok_or_else(|| EngineError::Invalid(format!("{uri:?} is not a file URI")))?;
-    uri_of(&path)
+    /// The URI of a directory that a session may work in, in the form that is kept.
+    pub(crate) fn directory(&self, uri: &str) -> Result<String, EngineError> {
+        let path = Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
+        let path = path.ok_or_else(|| EngineError::Invalid(format!("{uri:?} is not a file URI")))?;
+        let uri = uri_of(&path)?;
+        self.shelf.session_roots.check(&path)?;
+        Ok(uri)
+    }
 }
 
 fn uri_of(path: &Path) -> Result<String, EngineError> {

@@ -75,8 +75,8 @@ pub use permissions::{FixedAnswer, PermissionConfig, Unattended};
 pub use port::{AgentStatus, Lease, ModelGateway, ModelInfo, Protected, SignInError, SignInNeed, SignInTurn};
 pub use progress::{Progress, ProgressWish};
 pub use resources::{
-    Grant, GrantPolicy, MAX_CONTENTS, Resolved, ResourceContents, ResourceError, Resources, WatchResource,
-    WriteResource,
+    Grant, GrantPolicy, MAX_CONTENTS, Resolved, ResourceContents, ResourceError, Resources, SessionRoots,
+    WatchResource, WriteResource,
 };
 pub use returning::{Presence, Reconnected};
 pub use search::{Found, SearchWish};

@@ -148,8 +148,10 @@ async fn host(dir: &Path, gateway: &Arc<FakeGateway>) -> (Engine, FakeStarts) {
         store: StoreOptions::new(dir),
         drivers: vec![driver],
         gateway: Arc::<FakeGateway>::clone(gateway),
-        default_directory: dir.to_owned(),
+        // No session works in the state directory.
+        default_directory: dir.parent().unwrap().to_owned(),
         grants: hostler_engine::GrantPolicy::default(),
+        session_roots: hostler_engine::SessionRoots::default(),
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: hostler_engine::BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use hostler_cli::{
 use hostler_driver::{Driver, Installer};
 use hostler_engine::{
     ABSENCE, BackgroundOnStop, BlobOptions, Caps, Engine, EngineConfig, FixedAnswer, FleetConfig, GrantPolicy,
-    MAX_QUEUE, PermissionConfig, ShowExternal, StoreOptions, SystemClock, TURNS_IN_MEMORY, TrustOptions, Unattended,
+    MAX_QUEUE, PermissionConfig, SessionRoots, ShowExternal, StoreOptions, SystemClock, TURNS_IN_MEMORY, TrustOptions,
+    Unattended,
 };
 use hostler_gateway::{Gateway, GatewayConfig};
 use hostler_process::SupervisorCommand;
@@ -114,7 +116,8 @@ async fn launch(
         },
         drivers: vec![driver],
         gateway: Arc::new(gateway::Port(Arc::clone(&gateway))),
-        default_directory: options.default_directory.clone(),
+        default_directory: default_directory(&options),
+        session_roots: SessionRoots { allowed: options.session_roots.clone(), private: options.private.clone() },
         grants: match options.grants {
             GrantSetting::Never => GrantPolicy::Never,
             GrantSetting::Ask => GrantPolicy::Ask,
@@ -169,6 +172,16 @@ async fn launch(
             let address = options.listen;
             Err(LaunchError::Other(format!("{address} cannot be listened on: {error}. Choose another --listen.")))
         }
+    }
+}
+
+/// Where sessions work that name no directory: at home, or where sessions may work at all.
+fn default_directory(options: &HostOptions) -> PathBuf {
+    let home = &options.default_directory;
+    let may_be_home = |root: &PathBuf| home.starts_with(root);
+    match options.session_roots.first() {
+        Some(first) if !options.session_roots.iter().any(may_be_home) => first.clone(),
+        _ => home.clone(),
     }
 }
 

@@ -81,6 +81,7 @@ async fn host(dir: tempfile::TempDir, work: tempfile::TempDir, grants: GrantPoli
         gateway: Arc::new(NoGateway),
         default_directory: work.path().to_owned(),
         grants,
+        session_roots: hostler_engine::SessionRoots::default(),
         interrupt_grace: Duration::from_secs(2),
         background_on_stop: BackgroundOnStop::default(),
         max_queue: hostler_engine::MAX_QUEUE,

@@ -109,6 +109,10 @@ pub struct HostOptions {
     pub unattended: Unattended,
     /// What becomes of a client's request for files outside of the sessions' directories.
     pub grants: GrantSetting,
+    /// Where sessions may work; anywhere if there are none.
+    pub session_roots: Vec<PathBuf>,
+    /// The host's own directories and files beside the state directory; no session works there and no client reaches them.
+    pub private: Vec<PathBuf>,
     /// The permission mode of sessions that do not name one.
     pub permission_mode: Option<String>,
     /// Where clients start to look for folders.

@@ -79,6 +79,8 @@ pub(crate) struct Settings {
     pub(crate) unattended: Unattended,
     /// What becomes of requests for files outside of the sessions' directories.
     pub(crate) grants: GrantSetting,
+    /// Where sessions may work; anywhere if there are none.
+    pub(crate) session_roots: Vec<PathBuf>,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,
@@ -169,6 +171,11 @@ pub enum SettingsError {
         "A host without a token may listen on loopback only, and {0} is not loopback: give it a token, or --listen 127.0.0.1:0."
     )]
     NoTokenOffLoopback(SocketAddr),
+    /// No token, and reachable by a name that others may have.
+    #[error(
+        "A host without a token answers to loopback names only, and {0} adds another: remove it, or give the host a token."
+    )]
+    NoTokenWithName(String),
     /// The configuration file cannot be read.
     #[error("The configuration file {path} cannot be read: {source}")]
     Unreadable {

@@ -35,6 +35,13 @@ pub(crate) fn resolve(
     if matches!(token, TokenChoice::Off) && !listen.ip().is_loopback() {
         return Err(SettingsError::NoTokenOffLoopback(listen));
     }
+    let named = [Key::PublicUrl, Key::AllowedHosts].into_iter().find_map(|key| match layers.get(key) {
+        Some((Value::List(names), _)) if names.is_empty() => None,
+        named => named.map(|(_, origin)| origin.clone()),
+    });
+    if let (TokenChoice::Off, Some(origin)) = (&token, named) {
+        return Err(SettingsError::NoTokenWithName(origin));
+    }
     let credential_variables = credential_variables(&upstreams);
     let upstreams = layers.upstreams(upstreams, environment, &mut warnings)?;
     let allowed_betas = layers.get(Key::AllowedBetas).map(|_| layers.list(Key::AllowedBetas));
@@ -79,6 +86,7 @@ pub(crate) fn resolve(
         announce_to: layers.announce_to(environment),
         unattended,
         grants: layers.text(Key::GrantFiles, parse_grants)?.unwrap_or_default(),
+        session_roots: layers.session_roots(environment)?,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
         trusted_proxies: layers.addresses(Key::TrustedProxies)?,
@@ -159,6 +167,21 @@ impl Layers {
         addresses.map_err(|_| {
             let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
             SettingsError::Invalid { origin, expected: "a list of IP addresses such as 10.0.0.7".to_owned() }
+        })
+    }
+
+    /// Where sessions may work. A path that depends on where the host was started is no boundary.
+    fn session_roots(&self, environment: &HostEnvironment) -> Result<Vec<PathBuf>, SettingsError> {
+        let Some((Value::List(roots), origin)) = self.get(Key::SessionRoots) else { return Ok(Vec::new()) };
+        let absolute = |root: &String| match root.strip_prefix("~/") {
+            Some(below) => Some(environment.home.join(below)),
+            None if root == "~" => Some(environment.home.clone()),
+            None => Some(PathBuf::from(root)).filter(|path| path.is_absolute()),
+        };
+        let roots: Option<Vec<PathBuf>> = roots.iter().map(absolute).collect();
+        roots.filter(|roots| !roots.is_empty()).ok_or_else(|| {
+            let expected = "a list of absolute paths such as /home/me/src or ~/src, with at least one".to_owned();
+            SettingsError::Invalid { origin: origin.clone(), expected }
         })
     }
 

@@ -62,6 +62,7 @@ pub(crate) enum Key {
     AttachedRequestSize,
     AttachedQuota,
     GrantFiles,
+    SessionRoots,
     Cwd,
     Json,
 }
@@ -112,7 +113,7 @@ pub(crate) struct Setting {
 }
 
 /// All settings.
-pub(crate) const TABLE: [Setting; 61] = [
+pub(crate) const TABLE: [Setting; 62] = [
     next_start(Key::Listen, "listen", Kind::Text),
     next_start(Key::Token, "token", Kind::Text),
     next_start(Key::TokenFile, "token-file", Kind::Path),
@@ -172,6 +173,7 @@ pub(crate) const TABLE: [Setting; 61] = [
     next_start(Key::AttachedRequestSize, "attachments.request-size", Kind::Size),
     next_start(Key::AttachedQuota, "attachments.quota", Kind::Size),
     next_start(Key::GrantFiles, "files.grant", Kind::Text),
+    next_start(Key::SessionRoots, "session-roots", Kind::List),
     per_call(Key::Cwd, "cwd", Kind::Path),
     per_call(Key::Json, "json", Kind::Switch),
 ];

@@ -208,6 +208,38 @@ fn no_token_is_refused_off_loopback() {
 }
 
 #[test]
+fn no_token_is_refused_with_a_name_that_others_may_have() {
+    for (flags, vars, file, origin) in [
+        (&[(Key::NoToken, "on")][..], &[][..], "public-url = 'https://box.example'", "`public-url`"),
+        (&[(Key::NoToken, "on")], &[("HOSTLER_ALLOWED_HOSTS", "box.example")], "", "HOSTLER_ALLOWED_HOSTS"),
+        (&[], &[], "no-token = true\nallowed-hosts = ['box.example']", "`allowed-hosts`"),
+        (&[], &[("HOSTLER_NO_TOKEN", "1"), ("HOSTLER_PUBLIC_URL", "http://box.example")], "", "HOSTLER_PUBLIC_URL"),
+    ] {
+        let error = check(flags, vars, file).unwrap_err();
+        assert!(error.contains("without a token answers to loopback names only") && error.contains(origin), "{error}");
+    }
+    assert!(check(&[(Key::NoToken, "on")], &[], "allowed-hosts = []").is_ok());
+    assert!(check(&[(Key::Token, "t")], &[("HOSTLER_NO_TOKEN", "1")], "public-url = 'https://box.example'").is_ok());
+}
+
+#[test]
+fn session_roots_are_absolute_paths() {
+    let roots = |file: &str| check(&[], &[("HOME", "/home/me")], file).map(|settings| settings.session_roots);
+    assert_eq!(roots("").unwrap(), Vec::<PathBuf>::new());
+    let given = roots("session-roots = ['/srv/src', '~/src', '~']").unwrap();
+    assert_eq!(given, ["/srv/src", "/home/me/src", "/home/me"].map(PathBuf::from));
+    for file in [
+        "session-roots = []",
+        "session-roots = ['src']",
+        "session-roots = ['/srv', '~other/src']",
+        "session-roots = ['']",
+    ] {
+        let error = roots(file).unwrap_err();
+        assert!(error.contains("`session-roots` must be a list of absolute paths"), "{file}: {error}");
+    }
+}
+
+#[test]
 fn two_answers_about_the_token_at_one_place_conflict() {
     let error = check(&[(Key::Token, "t"), (Key::NoToken, "on")], &[], "").unwrap_err();
     assert_eq!(error, "--token and --no-token exclude each other: give one of them.");

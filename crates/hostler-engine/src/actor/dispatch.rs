@@ -13,7 +13,7 @@ use super::change::Change;
 use super::queue::check_message;
 use crate::annotations;
 use crate::clock::ClockExt as _;
-use crate::host::{MAX_DIRECTORIES, directory};
+use crate::host::MAX_DIRECTORIES;
 use crate::session::Dispatch;
 use crate::state::{MAX_DURATION, is_start};
 use crate::transcript::Output;
@@ -140,7 +140,7 @@ impl Actor {
             }
             StateAction::SessionWorkingDirectorySet(action) if !self.is_chat(dispatch) => {
                 let known = self.session.session.working_directories.as_deref().unwrap_or_default();
-                let uri = directory(&action.directory).map_err(|error| error.to_string())?;
+                let uri = self.host.directory(&action.directory).map_err(|error| error.to_string())?;
                 if uri != action.directory {
                     return Err(format!("the directory must be named as {uri:?}"));
                 }

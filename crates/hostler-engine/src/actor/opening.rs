@@ -92,6 +92,15 @@ impl Actor {
             self.tasks.spawn(async move { Input::Agent(AgentNews::Opened { attempt, result }) });
             return;
         }
+        let directories = self.session.working_directory().into_iter().chain(facts.more_directories.iter().cloned());
+        let checked = directories.map(|directory| self.host.shelf.session_roots.check(&directory));
+        if let Err(error) = checked.collect::<Result<(), _>>() {
+            // The setting is newer than the session, or a link leads elsewhere by now.
+            let (kind, message) = (hostler_driver::OpenErrorKind::NoWorkingDirectory, format!("{error}."));
+            let result = Err(OpenError { kind, message, stderr: StderrTail::default() });
+            self.tasks.spawn(async move { Input::Agent(AgentNews::Opened { attempt, result }) });
+            return;
+        }
         let lease = self.host.gateway.lease(&self.session.uri, &self.session.chat_uri, &facts.model);
         let permission_mode = config::agent_mode(self.wanted_mode()).to_owned();
         let spec = OpenSpec {

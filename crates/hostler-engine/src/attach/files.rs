@@ -7,6 +7,7 @@ use hostler_attachments::{Code, Reference, ReferenceKind, Selection, Source};
 use hostler_files::{FileError, FileKind, Roots};
 use url::Url;
 
+use crate::resources::SessionRoots;
 use crate::transcript::beginning;
 
 /// The most of a selection that is sent as text; the agent can read the rest by itself.
@@ -16,9 +17,11 @@ const MAX_SELECTED: usize = 64 * 1024;
 pub(super) type Why = (Code, String);
 
 /// The directories whose files a message of this session may name; never what the host keeps for itself.
-pub(super) fn roots(session: &SessionState, state: &Path) -> Roots {
+pub(super) fn roots(session: &SessionState, places: &SessionRoots) -> Roots {
     let uris = session.working_directories.iter().flatten();
-    Roots::new(uris.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok())).except(state.to_owned())
+    let directories = uris.filter_map(|uri| Url::parse(uri).ok()?.to_file_path().ok());
+    let roots = Roots::new(directories.filter(|directory| places.check(directory).is_ok()));
+    places.private().into_iter().fold(roots, Roots::except)
 }
 
 /// The path of a `file:` URI.
@@ -77,6 +80,7 @@ fn is_picture_or_pdf(contents: &[u8]) -> bool {
 
 fn refused(error: FileError) -> Why {
     let (code, sentence) = match error {
+        FileError::Private => (Code::PathUnsafe, FileError::Private.to_string()),
         FileError::Outside => {
             let way_out = "add its directory to the session, or attach the file's contents";
             return (Code::PathUnsafe, format!("{}; {way_out}", FileError::Outside));

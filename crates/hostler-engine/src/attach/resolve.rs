@@ -121,7 +121,8 @@ impl Resolver<'_> {
 
     async fn file(&self, uri: &Url, resource: &MessageResourceAttachment) -> Result<Source, Why> {
         let Some(path) = files::path(uri) else { return unsupported("its address is no path of this machine") };
-        let (roots, selection) = (files::roots(&self.view.session, &self.host.shelf.state), resource.selection.clone());
+        let (roots, selection) =
+            (files::roots(&self.view.session, &self.host.shelf.session_roots), resource.selection.clone());
         let most = self.room.min(self.host.attachments.file_bytes);
         let looked = move || files::source(&roots, &path, selection.as_ref(), most);
         let stopped = |_| (Code::TransportFailed, "it could not be looked at; try again".to_owned());

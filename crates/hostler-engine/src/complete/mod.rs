@@ -55,7 +55,7 @@ impl Engine {
         }
         let mut places = Vec::new();
         for directory in known.directories {
-            let files = self.host.walks.files(&directory, &self.host.shelf.state).await;
+            let files = self.host.walks.files(&directory, self.host.shelf.session_roots.private()).await;
             places.push((directory, files));
         }
         let mut offered = items::files(&token, query, &places);

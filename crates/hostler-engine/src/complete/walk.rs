@@ -55,7 +55,7 @@ enum Holds {
 
 impl Walks {
     /// The files of a directory, but for what lies in one below it. Whoever asks at the same time waits for the same walk.
-    pub(super) async fn files(&self, directory: &Path, except: &Path) -> Files {
+    pub(super) async fn files(&self, directory: &Path, except: Vec<PathBuf>) -> Files {
         let place = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if known.len() >= MOST_DIRECTORIES && !known.contains_key(directory) {
@@ -64,11 +64,11 @@ impl Walks {
             Arc::clone(known.entry(directory.to_owned()).or_default())
         };
         let mut list = place.lock().await;
-        let (old, directory, except) = (list.take(), directory.to_owned(), except.to_owned());
+        let (old, directory) = (list.take(), directory.to_owned());
         // The disk may be slow.
         let fresh = tokio::task::spawn_blocking(move || match old {
             Some(list) if list.holds() => list,
-            _ => walk(&directory, &except),
+            _ => walk(&directory, except),
         });
         match fresh.await {
             Ok(fresh) => Arc::clone(&list.insert(fresh).files),
@@ -95,12 +95,12 @@ fn changed_at(place: &Path) -> Option<SystemTime> {
 }
 
 /// Walks a directory, but for one below it. Ignore files count also where git does not know the directory.
-fn walk(directory: &Path, except: &Path) -> List {
+fn walk(directory: &Path, except: Vec<PathBuf>) -> List {
     let (began, now) = (Instant::now(), SystemTime::now());
     let mut walker = WalkBuilder::new(directory);
     walker.hidden(false).require_git(false).follow_links(false).sort_by_file_name(OsStr::cmp);
-    let except = except.to_owned();
-    walker.filter_entry(move |entry| entry.file_name() != ".git" && entry.path() != except);
+    let is_private = move |path: &Path| except.iter().any(|private| private == path);
+    walker.filter_entry(move |entry| entry.file_name() != ".git" && !is_private(entry.path()));
     let mut files: Vec<Box<str>> = Vec::new();
     let mut watched = Vec::new();
     let mut whole = true;

@@ -15,7 +15,7 @@ use crate::fleet::FleetConfig;
 use crate::found::ShowExternal;
 use crate::permissions::PermissionConfig;
 use crate::port::ModelGateway;
-use crate::resources::GrantPolicy;
+use crate::resources::{GrantPolicy, SessionRoots};
 use crate::stopping::BackgroundOnStop;
 use crate::terminals::TerminalsConfig;
 
@@ -40,6 +40,8 @@ pub struct EngineConfig {
     pub default_directory: PathBuf,
     /// What becomes of a client's request for files outside of the sessions' directories.
     pub grants: GrantPolicy,
+    /// Where sessions may work.
+    pub session_roots: SessionRoots,
     /// How long an agent may take to react to an interrupt.
     pub interrupt_grace: Duration,
     /// What becomes of background work when a turn is stopped, if a session does not say otherwise.

@@ -1,11 +1,12 @@
 //! Resources: the files that clients name, look at and change, within what they may reach.
 //!
 //! Reached without asking: the directories of this host's sessions, with everything in them; and the default directory, to be
-//! browsed when a directory is chosen. The rest has to be granted. The state directory is never reached.
+//! browsed when a directory is chosen. The rest has to be granted. The host's own directories are never reached.
 
 mod error;
 mod grants;
 mod places;
+mod session_roots;
 mod watch;
 
 use std::fmt;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use hostler_files::{
-    Access, Entry, EntryKind, Facts, FileError, FileKind, Files, Roots, TreeLimits, Write, WriteMode, path_of, uri_of,
+    Access, Entry, EntryKind, Facts, FileError, FileKind, Files, Root, Roots, TreeLimits, Write, WriteMode, path_of,
+    uri_of,
 };
 
 use hostler_redact::length;
@@ -23,6 +25,7 @@ pub use error::ResourceError;
 pub(crate) use grants::Grants;
 pub use grants::{Grant, GrantPolicy};
 pub(crate) use places::Places;
+pub use session_roots::SessionRoots;
 pub use watch::WatchResource;
 pub(crate) use watch::Watches;
 
@@ -43,21 +46,25 @@ pub(crate) struct Shelf {
     pub(crate) grants: Grants,
     pub(crate) watches: Watches,
     files: Files,
-    /// Never reached, whatever holds it: keys and tokens are in there.
-    pub(crate) state: PathBuf,
+    /// Where sessions may work, and what is never reached, whatever holds it: keys and tokens are in there.
+    pub(crate) session_roots: SessionRoots,
 }
 
 impl Shelf {
-    pub(crate) fn new(state: &Path, default: &Path, policy: GrantPolicy) -> Self {
+    pub(crate) fn new(state: &Path, default: &Path, policy: GrantPolicy, mut session_roots: SessionRoots) -> Self {
         let state = fs_err::canonicalize(state).unwrap_or_else(|_| state.to_owned());
         let grants = Grants::open(&state, policy);
-        Self { places: Places::new(default), grants, watches: Watches::default(), files: Files::default(), state }
+        session_roots.private.push(state);
+        let (places, watches, files) = (Places::new(default), Watches::default(), Files::default());
+        Self { places, grants, watches, files, session_roots }
     }
 
     /// All that clients may reach at this moment.
     pub(crate) fn roots(&self) -> Roots {
-        let roots: Roots = self.places.roots().into_iter().chain(self.grants.roots()).collect();
-        roots.except(self.state.clone())
+        // A directory of a session may have been allowed before, or lead elsewhere by now.
+        let allowed = |root: &Root| root.path().is_some_and(|real| self.session_roots.allow(real));
+        let roots: Roots = self.places.roots().into_iter().filter(allowed).chain(self.grants.roots()).collect();
+        self.session_roots.private().into_iter().fold(roots, Roots::except)
     }
 }
 

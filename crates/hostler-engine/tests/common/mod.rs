@@ -227,6 +227,7 @@ async fn host(state: &Path, work: &Path, options: Options, permissions: Permissi
         gateway: Arc::new(NoGateway),
         default_directory: work.to_owned(),
         grants: hostler_engine::GrantPolicy::default(),
+        session_roots: hostler_engine::SessionRoots::default(),
         interrupt_grace: Duration::from_millis(50),
         background_on_stop: options.background_on_stop,
         max_queue: hostler_engine::MAX_QUEUE,

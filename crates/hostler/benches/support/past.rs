@@ -50,6 +50,7 @@ impl Past {
             gateway: Arc::new(NoGateway),
             default_directory: work.to_owned(),
             grants: GrantPolicy::default(),
+            session_roots: hostler_engine::SessionRoots::default(),
             interrupt_grace: Duration::from_secs(2),
             background_on_stop: BackgroundOnStop::default(),
             max_queue: hostler_engine::MAX_QUEUE,

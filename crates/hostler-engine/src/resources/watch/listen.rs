@@ -37,7 +37,7 @@ pub(super) struct Heard {
     file: bool,
     patterns: Patterns,
     /// What is never told of.
-    except: PathBuf,
+    except: Vec<PathBuf>,
 }
 
 impl Listener {
@@ -47,7 +47,7 @@ impl Listener {
         given: &Path,
         recursive: bool,
         patterns: Patterns,
-        except: &Path,
+        except: Vec<PathBuf>,
     ) -> Result<(Self, Heard), FileError> {
         let (sender, events) = mpsc::channel(MAX_EVENTS);
         let missed = Arc::new(AtomicBool::new(false));
@@ -68,7 +68,6 @@ impl Listener {
         let mode = if recursive && !file { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
         watcher.watch(place, mode).map_err(refused)?;
         let (real, given) = (found.path.clone(), given.to_owned());
-        let except = except.to_owned();
         Ok((Self { _watcher: watcher }, Heard { events, missed, real, given, file, patterns, except }))
     }
 }
@@ -105,7 +104,11 @@ impl Heard {
             let Ok(relative) = path.strip_prefix(&self.real) else { continue };
             let own = path.file_name().is_some_and(is_fresh);
             let beside = self.file && !relative.as_os_str().is_empty();
-            if own || beside || path.starts_with(&self.except) || !self.patterns.tell(relative) {
+            if own
+                || beside
+                || self.except.iter().any(|except| path.starts_with(except))
+                || !self.patterns.tell(relative)
+            {
                 continue;
             }
             // Joining nothing would add a slash.

@@ -154,7 +154,7 @@ impl Resources {
                     let (found, patterns) = (found.clone(), patterns);
                     watches.check_room()?;
                     let listen = move |shelf: &Shelf, _: &Path| {
-                        Listener::start(&found, &given, recursive, patterns, &shelf.state)
+                        Listener::start(&found, &given, recursive, patterns, shelf.session_roots.private())
                     };
                     self.act(&uri, Access::Read, listen).await?
                 };

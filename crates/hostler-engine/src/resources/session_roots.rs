@@ -1,0 +1,94 @@
+//! Where sessions may work: below the configured roots, and never in the host's own directories, which no client reaches.
+//!
+//! Paths are resolved whenever they are needed, so that a link that is put in their place later changes nothing.
+
+use std::path::{Path, PathBuf};
+
+use crate::EngineError;
+
+/// Where sessions may work.
+#[derive(Debug, Clone, Default)]
+pub struct SessionRoots {
+    /// Sessions work in these directories or below; anywhere if there are none.
+    pub allowed: Vec<PathBuf>,
+    /// The host's own directories and files: no session works there, and no client reads or changes them, in whatever
+    /// directory they lie. The state directory is always one of them.
+    pub private: Vec<PathBuf>,
+}
+
+impl SessionRoots {
+    /// The host's own directories and files, without links.
+    pub(crate) fn private(&self) -> Vec<PathBuf> {
+        self.private.iter().map(|path| resolved(path)).collect()
+    }
+
+    /// Whether a session may work in a directory that is named without links.
+    pub(crate) fn allow(&self, real: &Path) -> bool {
+        self.refusal(real).is_none()
+    }
+
+    /// Checks a session's directory.
+    ///
+    /// # Errors
+    /// A sentence that names the setting.
+    pub(crate) fn check(&self, directory: &Path) -> Result<(), EngineError> {
+        match self.refusal(&resolved(directory)) {
+            Some(why) => Err(EngineError::Invalid(format!("no session can work in {}: {why}", directory.display()))),
+            None => Ok(()),
+        }
+    }
+
+    fn refusal(&self, real: &Path) -> Option<&'static str> {
+        if self.private().iter().any(|private| real.starts_with(private)) {
+            return Some("it belongs to the host itself, whatever `session-roots` says; choose another directory");
+        }
+        let within = || self.allowed.iter().any(|root| real.starts_with(resolved(root)));
+        if self.allowed.is_empty() || within() {
+            return None;
+        }
+        Some("it is outside of `session-roots`; choose another directory, or add it to that setting of the host")
+    }
+}
+
+/// A path without links. What is missing would be made where the part of it that is there leads.
+fn resolved(path: &Path) -> PathBuf {
+    let (mut there, mut missing) = (path, Vec::new());
+    loop {
+        if let Ok(real) = fs_err::canonicalize(there) {
+            return missing.iter().rev().fold(real, |real, name| real.join(name));
+        }
+        let (Some(parent), Some(name)) = (there.parent(), there.file_name()) else { return path.to_owned() };
+        missing.push(name);
+        there = parent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_resolved_and_the_hosts_own_directories_are_refused_everywhere() {
+        let top = tempfile::tempdir().unwrap();
+        let at = |name: &str| top.path().join(name);
+        for name in ["work/deep", "works", "state/inner"] {
+            fs_err::create_dir_all(at(name)).unwrap();
+        }
+        std::os::unix::fs::symlink(at("works"), at("work/out")).unwrap();
+        std::os::unix::fs::symlink(at("state"), at("work/state")).unwrap();
+        std::os::unix::fs::symlink(at("work"), at("in")).unwrap();
+        let roots = SessionRoots { allowed: vec![at("in")], private: vec![at("state"), at("work/deep/config/later")] };
+        for name in ["work", "work/deep", "in", "in/deep"] {
+            assert!(roots.check(&at(name)).is_ok(), "{name}");
+        }
+        for name in ["works", "work/out", "work/../works", "", "state", "work/state", "work/state/inner"] {
+            let error = roots.check(&at(name)).unwrap_err().to_string();
+            assert!(error.contains("`session-roots`"), "{name}: {error}");
+        }
+        fs_err::create_dir_all(at("work/deep/config/later")).unwrap();
+        assert!(roots.check(&at("in/deep/config/later")).is_err(), "one that was made later");
+        let anywhere = SessionRoots { allowed: Vec::new(), ..roots };
+        assert!(anywhere.check(Path::new("/")).is_ok() && anywhere.check(&at("works")).is_ok());
+        assert!(anywhere.check(&at("work/state")).is_err());
+    }
+}

@@ -200,6 +200,23 @@ fn no_machine_s_paths_are_in_the_project() {
     assert_none("temporary paths that are not asked for", &find(&sources(), product, &[temporary]));
 }
 
+/// What lies in a directory that everybody writes to has a name that nobody can guess, or is checked (CVE-2026-46406). Each place
+/// that knows such a directory is named here.
+#[test]
+fn shared_temporary_directories_are_known_in_few_places() {
+    let known = ["crates/hostler-cli/src/environment.rs", "crates/hostler-process/src/runtime_dir.rs"];
+    let product = |source: &Source| source.is_rust() && !source.is_test() && !known.contains(&source.name.as_str());
+    let product =
+        |source: &Source| source.name.starts_with("crates/") && !source.name.contains("/benches/") && product(source);
+    let needles =
+        [concat!("temp_", "dir()"), concat!("\"/t", "mp\""), concat!("\"/var/t", "mp"), concat!("\"/dev/s", "hm")];
+    assert_none("shared temporary directories", &find(&sources(), product, &needles));
+    // With these a name is predictable, or the file is in the shared directory without anything said.
+    let makers =
+        [concat!("tempfile::temp", "dir()"), concat!("NamedTempFile::n", "ew()"), concat!("tempfile::temp", "file()")];
+    assert_none("temporary files in no directory of their own", &find(&sources(), product, &makers));
+}
+
 /// A text file of the project, with its path from the root.
 struct Source {
     name: String,

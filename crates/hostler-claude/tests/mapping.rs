@@ -82,6 +82,7 @@ fn show(event: &DriverEvent) -> String {
             usage.model.as_deref().unwrap_or_default(),
             usage.context_window.unwrap_or(0)
         ),
+        DriverEvent::PermissionModeChanged(mode) => format!("mode {mode}"),
         DriverEvent::ResumeToken(token) => format!("resume {}", token.0),
         DriverEvent::Retrying { attempt, max, delay, status, category } => {
             format!("retry {attempt}/{max} in {delay:?}: {status:?} {category:?}")

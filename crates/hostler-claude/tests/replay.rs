@@ -169,6 +169,7 @@ fn name_of(event: &DriverEvent) -> &'static str {
         DriverEvent::ToolFinished { outcome: ToolOutcome::Denied, .. } => "tool denied",
         DriverEvent::Usage(_) => "usage",
         DriverEvent::ResumeToken(_) => "resume token",
+        DriverEvent::PermissionModeChanged(_) => "permission mode changed",
         DriverEvent::Retrying { .. } => "retrying",
         DriverEvent::Notice(_) => "notice",
         DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false }) => "turn completed",

@@ -105,6 +105,9 @@ pub enum DriverEvent {
     Usage(TokenUsage),
     /// How the conversation can be continued from now on.
     ResumeToken(ResumeToken),
+    /// The agent works under another permission mode now: on its own (it began to plan), or because it was set. The name is
+    /// the agent's own.
+    PermissionModeChanged(String),
     /// The agent waits before it calls its model again.
     Retrying {
         /// Which attempt comes next, from 1.

@@ -54,6 +54,7 @@ impl Debug for DriverEvent {
             Self::RequestWithdrawn(request) => f.debug_tuple("RequestWithdrawn").field(request).finish(),
             Self::Usage(usage) => f.debug_tuple("Usage").field(usage).finish(),
             Self::ResumeToken(token) => Debug::fmt(token, f),
+            Self::PermissionModeChanged(mode) => f.debug_tuple("PermissionModeChanged").field(&length(mode)).finish(),
             Self::Retrying { attempt, max, delay, status, category } => f
                 .debug_struct("Retrying")
                 .field("attempt", attempt)
@@ -325,6 +326,7 @@ mod tests {
             }),
             DriverEvent::PlanProposed(PlanRequest { request: request(), call: id(), plan: Some(words()) }),
             DriverEvent::ResumeToken(ResumeToken(words())),
+            DriverEvent::PermissionModeChanged(words()),
             DriverEvent::Notice(words()),
             DriverEvent::CompactionFailed(words()),
             DriverEvent::BackgroundChanged(task),

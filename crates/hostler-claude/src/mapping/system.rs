@@ -63,6 +63,9 @@ impl Mapper {
             }
             _ => {}
         }
+        if let Some(mode) = &status.permission_mode {
+            out.push(DriverEvent::PermissionModeChanged(mode.to_string()));
+        }
         if let Some(reason) = status.compaction_failed() {
             self.compacted(|compaction| compaction.failed(reason), out);
         }

@@ -42,6 +42,9 @@ pub struct Status<'a> {
     /// `requesting`, `compacting`, or nothing in particular.
     #[serde(borrow, default)]
     pub status: Option<Text<'a>>,
+    /// The permission mode, when it has changed.
+    #[serde(borrow, default, rename = "permissionMode")]
+    pub permission_mode: Option<Text<'a>>,
     /// `success` or `failed`, behind a compaction.
     #[serde(borrow, default)]
     pub compact_result: Option<Text<'a>>,

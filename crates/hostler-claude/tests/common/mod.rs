@@ -94,7 +94,7 @@ impl OrderCheck {
             }
             DriverEvent::Usage(_) => self.usage_is_last = true,
             // The token may stand between usage and end.
-            DriverEvent::ResumeToken(_) => self.usage_is_last = usage_was_last,
+            DriverEvent::ResumeToken(_) | DriverEvent::PermissionModeChanged(_) => self.usage_is_last = usage_was_last,
             DriverEvent::Notice(text) => self.notices.push(text.clone()),
             DriverEvent::Retrying { .. }
             | DriverEvent::MessageStarted

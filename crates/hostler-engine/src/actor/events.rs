@@ -58,6 +58,10 @@ impl Actor {
                     self.flush(&mut actions).await;
                     self.remember_token(token).await;
                 }
+                DriverEvent::PermissionModeChanged(word) => {
+                    self.flush(&mut actions).await;
+                    self.mode_reported(word).await;
+                }
                 DriverEvent::TurnEnded(outcome) => {
                     self.flush(&mut actions).await;
                     let lost = is_lost(&outcome);

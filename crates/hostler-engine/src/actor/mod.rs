@@ -264,6 +264,8 @@ async fn run(host: Arc<Host>, origin: Origin, mut inputs: mpsc::Receiver<Input>)
         tagged_beside: false,
         unwritten: Vec::new(),
         changing: VecDeque::new(),
+        modes_in_flight: 0,
+        reported_mode: None,
         machine: TurnMachine::restored(head),
         agent: Agent::default(),
         rest: Rest::default(),
@@ -369,6 +371,10 @@ pub(super) struct Actor {
     prompted: Option<Uuid>,
     /// Changes of the permission mode, in the order of the wishes; the agent has not taken the first one yet.
     changing: VecDeque<(Box<Dispatch>, Mode)>,
+    /// How many modes the agent was set to and has not answered.
+    modes_in_flight: usize,
+    /// The mode that the agent reported last while it was being set to another one.
+    reported_mode: Option<String>,
     /// What others do in the conversation.
     elsewhere: Elsewhere,
     /// How older turns of the record come in.

@@ -1,6 +1,9 @@
 //! The permission mode of a session that lives. The gate is as strict as the old and the new mode together until the
 //! agent has taken the new one; only then does the state say so. An agent that does not take it is ended. Wishes that come
 //! meanwhile wait, count in the gate like the first one, and are carried out in their order: the last one wins.
+//!
+//! The session follows an agent that changes its mode on its own (`EnterPlanMode`): a stricter mode holds at once, is stored
+//! and announced. A mode that is looser than what a person chose is taken back from the agent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +15,7 @@ use hostler_driver::{ConnectionError, PolicyChange};
 use hostler_rules::Mode;
 
 use super::agent::AgentNews;
+use super::change::Change;
 use super::{Actor, Input};
 use crate::clock::ClockExt as _;
 use crate::config;
@@ -108,6 +112,7 @@ impl Actor {
     fn tell_agent(&mut self, word: &'static str) -> bool {
         let Some((connection, attempt)) = self.agent.connection() else { return false };
         let clock = Arc::clone(&self.host.clock);
+        self.modes_in_flight += 1;
         self.tasks.spawn(async move {
             let applied = connection.apply(PolicyChange::PermissionMode(word.to_owned()));
             let told = clock.timeout(PATIENCE, applied).await;
@@ -120,6 +125,7 @@ impl Actor {
     /// The agent has taken a mode, or it has not.
     pub(super) async fn mode_taken(&mut self, attempt: u64, word: &'static str, result: Result<(), ConnectionError>) {
         let meant = self.agent.is_live(attempt);
+        self.modes_in_flight = self.modes_in_flight.saturating_sub(1);
         match result {
             Ok(()) if meant => self.agent.took_mode(word),
             Err(error) if meant => return self.distrust(&error).await,
@@ -127,19 +133,63 @@ impl Actor {
             _ => {}
         }
         // Another change may have been told before this one.
-        if self.changing.front().is_none_or(|(_, mode)| config::agent_mode(*mode) != word) {
+        if self.changing.front().is_some_and(|(_, mode)| config::agent_mode(*mode) == word) {
+            self.accept_mode().await;
+            self.change_mode().await;
+            if self.changing.is_empty() {
+                // If it could not be stored, the agent works under a mode that the session does not have.
+                self.tell_mode();
+            }
+        }
+        if self.modes_in_flight == 0
+            && let Some(word) = self.reported_mode.take().filter(|_| meant)
+        {
+            self.follow_mode(&word).await;
+        }
+    }
+
+    /// The agent says which mode it works under.
+    pub(super) async fn mode_reported(&mut self, word: String) {
+        // It may have been said before the agent took the mode that it is being set to.
+        if self.modes_in_flight > 0 {
+            self.reported_mode = Some(word);
+        } else {
+            self.follow_mode(&word).await;
+        }
+    }
+
+    async fn follow_mode(&mut self, word: &str) {
+        self.agent.took_mode(word);
+        let now = self.wanted_mode();
+        if config::agent_mode(now) == word {
             return;
         }
-        self.accept_mode().await;
-        self.change_mode().await;
-        if self.changing.is_empty() {
-            // If it could not be stored, the agent works under a mode that the session does not have.
-            self.tell_mode();
+        match config::followed(word, self.gate.chosen_mode()) {
+            Some((name, mode)) => {
+                self.gate.follow(mode);
+                let changed = SessionConfigChangedAction {
+                    config: config::said_by_mode(name, &self.newest_values()),
+                    replace: None,
+                };
+                let change = Change::default().session(StateAction::SessionConfigChanged(changed));
+                if let Err(error) = self.commit(change).await {
+                    tracing::error!(session = &*self.session.uri, %error, "failed to store the agent's permission mode");
+                    self.gate.follow(now);
+                    return self.tell_mode();
+                }
+                self.project().await;
+                self.review().await;
+            }
+            None => {
+                tracing::warn!(session = &*self.session.uri, "the agent loosened its permission mode; it is set back");
+                self.tell_mode();
+            }
         }
     }
 
     async fn distrust(&mut self, error: &ConnectionError) {
         tracing::error!(session = &*self.session.uri, %error, "the agent did not take the permission mode; it is ended");
+        self.reported_mode = None;
         while let Some((dispatch, _)) = self.changing.pop_front() {
             self.gate.abandon_change();
             let reason = format!("the agent did not take the permission mode and was ended: {error}");

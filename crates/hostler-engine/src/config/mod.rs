@@ -9,7 +9,7 @@ mod values;
 use ahp_types::common::JsonObject;
 use serde_json::Value;
 
-pub(crate) use self::modes::{DEFAULT_MODE, agent_mode, mode, said_by_mode};
+pub(crate) use self::modes::{DEFAULT_MODE, agent_mode, followed, mode, said_by_mode};
 pub(crate) use self::schema::{host as host_schema, session as session_schema};
 pub(crate) use self::values::of as values_of;
 use crate::budget::{SessionLimits, nanodollars};

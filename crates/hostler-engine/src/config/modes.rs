@@ -73,6 +73,22 @@ pub(crate) fn agent_mode(mode: Mode) -> &'static str {
     }
 }
 
+/// The mode that a session follows its agent into, with its name. `None` if it would be looser than the mode that a person
+/// chose, or is not known.
+pub(crate) fn followed(word: &str, chosen: Mode) -> Option<(&'static str, Mode)> {
+    let mode = match (word, chosen) {
+        ("plan", _) => Mode::Plan,
+        (_, Mode::Plan) => return None,
+        // The agent does not know more than this of these modes.
+        (DEFAULT_MODE, Mode::Bypass | Mode::DontAsk) => chosen,
+        (DEFAULT_MODE, _) => Mode::Default,
+        ("acceptEdits", Mode::AcceptEdits | Mode::Bypass) => Mode::AcceptEdits,
+        ("dontAsk", _) => Mode::DontAsk,
+        _ => return None,
+    };
+    PERMISSION_MODES.iter().find(|(_, known)| *known == mode).map(|(Word(name, ..), mode)| (*name, *mode))
+}
+
 /// The values of all three properties that a permission mode means. What is approved is kept where it does not matter now,
 /// so that it holds again afterwards.
 pub(crate) fn said_by_mode(mode: &str, now: &JsonObject) -> JsonObject {

@@ -34,6 +34,8 @@ const UNWRITABLE: &str = "The host cannot write down what is decided, so nothing
 #[derive(Debug)]
 struct Policy {
     mode: Mode,
+    /// The mode that a person chose last. What the agent does on its own is never looser than this.
+    chosen: Mode,
     /// The modes that are about to hold, one after the other.
     next: VecDeque<Mode>,
     /// The session's own rules.
@@ -92,8 +94,8 @@ impl SessionGate {
         clock: Arc<dyn Clock>,
     ) -> (Arc<Self>, mpsc::Receiver<AuditEntry>) {
         let (log, decisions) = mpsc::channel(UNWRITTEN);
-        let policy =
-            RwLock::new(Policy { mode, next: VecDeque::new(), rules, folder: Ok(RuleSet::default()), joined: None });
+        let folder = Ok(RuleSet::default());
+        let policy = RwLock::new(Policy { mode, chosen: mode, next: VecDeque::new(), rules, folder, joined: None });
         let (asked, plan, directories) = (Mutex::default(), Mutex::default(), Mutex::default());
         (Arc::new(Self { places, book, policy, log, clock, asked, directories, plan }), decisions)
     }
@@ -102,9 +104,19 @@ impl SessionGate {
         change(&mut self.policy.write().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The session has another mode. Changes that are under way go on.
+    /// A person has chosen another mode. Changes that are under way go on.
     pub(crate) fn set_mode(&self, mode: Mode) {
+        self.change(|policy| (policy.mode, policy.chosen) = (mode, mode));
+    }
+
+    /// The agent works under another mode on its own. The stricter of this mode and the chosen one holds.
+    pub(crate) fn follow(&self, mode: Mode) {
         self.change(|policy| policy.mode = mode);
+    }
+
+    /// The mode that a person chose last.
+    pub(crate) fn chosen_mode(&self) -> Mode {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).chosen
     }
 
     /// From now on the strictest of the session's mode and all that are about to hold holds.
@@ -114,7 +126,11 @@ impl SessionGate {
 
     /// The change that began first has come about.
     pub(crate) fn finish_change(&self) {
-        self.change(|policy| policy.mode = policy.next.pop_front().unwrap_or(policy.mode));
+        self.change(|policy| {
+            if let Some(mode) = policy.next.pop_front() {
+                (policy.mode, policy.chosen) = (mode, mode);
+            }
+        });
     }
 
     /// The change that began first does not come about.
@@ -232,7 +248,8 @@ impl SessionGate {
                 });
                 policy.joined = Some((page.version, joined));
             }
-            let modes: Vec<Mode> = std::iter::once(policy.mode).chain(policy.next.iter().copied()).collect();
+            let followed = (policy.chosen != policy.mode).then_some(policy.chosen);
+            let modes = std::iter::once(policy.mode).chain(followed).chain(policy.next.iter().copied()).collect();
             (policy.joined.as_ref().map(|(_, rules)| rules.clone()), modes)
         })
     }

@@ -165,6 +165,7 @@ impl Transcript {
             | DriverEvent::BackgroundEnded { .. }
             | DriverEvent::SubAgent { .. }
             | DriverEvent::ResumeToken(_)
+            | DriverEvent::PermissionModeChanged(_)
             | DriverEvent::TurnEnded(_)
             | DriverEvent::Gone { .. } => {}
         }

@@ -1,6 +1,6 @@
 //! Permission modes, in a session that lives.
 
-use hostler_driver::{Answer, CloseMode, Gate};
+use hostler_driver::{Answer, CloseMode, DriverEvent, Gate};
 use hostler_engine::{ConfigWish, EngineError, PermissionConfig};
 use serde_json::json;
 
@@ -136,5 +136,115 @@ async fn an_agent_that_does_not_take_a_mode_takes_all_wishes_with_it() {
         bench.listener.until("session/configChanged rejected: the agent did not take the permission mode").await;
     }
     assert_eq!(bench.session()["config"]["values"]["permissionMode"], "default");
+    bench.rig.engine.shutdown().await;
+}
+
+/// The agent works under another mode on its own, or says that it took the one that it was set to.
+async fn report(bench: &Bench, mode: &str) {
+    bench.agent.emit(DriverEvent::PermissionModeChanged(mode.to_owned())).await;
+}
+
+async fn choose(bench: &mut Bench, mode: &str) {
+    bench.change_mode(mode).await;
+    bench.listener.until("session/configChanged").await;
+    bench.settled().await;
+}
+
+fn mode(bench: &Bench) -> String {
+    let values = &bench.session()["config"]["values"];
+    assert_eq!(values["permissionMode"] == "plan", values["mode"] == "plan", "{values}");
+    values["permissionMode"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_session_follows_an_agent_that_begins_to_plan_and_choosing_another_mode_reaches_the_agent() {
+    let mut bench = Bench::start().await;
+    let write = json!({ "file_path": "a.txt", "content": "x" });
+    bench.wait_for("c1", "Write", &write).await;
+    report(&bench, "plan").await;
+    bench.listener.until("session/configChanged").await;
+    let (_, answer) = bench.agent.answered().await;
+    assert!(matches!(answer, Answer::Deny { .. }), "what waits is decided by the stricter mode: {answer:?}");
+    assert_eq!(mode(&bench), "plan");
+    assert!(matches!(bench.gated("w1", "Write", &write), Gate::Deny(_)));
+    assert!(bench.agent.modes.try_recv().is_err(), "the agent is there already");
+
+    bench.change_mode("default").await;
+    assert_eq!(bench.agent.modes.recv().await.unwrap(), "default");
+    bench.listener.until("session/configChanged").await;
+    bench.settled().await;
+    report(&bench, "default").await;
+    bench.settled().await;
+    assert_eq!(mode(&bench), "default");
+    assert_eq!(bench.gated("w2", "Write", &write), Gate::Ask);
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_mode_that_the_agent_went_into_is_stored() {
+    let mut bench = Bench::start().await;
+    report(&bench, "plan").await;
+    bench.listener.until("session/configChanged").await;
+    let bench = Bench::again(bench.rig.restart().await, "t2").await;
+    assert_eq!(mode(&bench), "plan");
+    let write = json!({ "file_path": "a.txt", "content": "x" });
+    assert!(matches!(bench.gated("w", "Write", &write), Gate::Deny(_)));
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_loosens_its_mode_is_set_back() {
+    let mut bench = Bench::start().await;
+    let write = json!({ "file_path": "a.txt", "content": "x" });
+    for looser in ["acceptEdits", "bypassPermissions", "auto", "", "never heard of"] {
+        report(&bench, looser).await;
+        assert_eq!(bench.agent.modes.recv().await.unwrap(), "default", "{looser}");
+        bench.settled().await;
+        assert_eq!(mode(&bench), "default", "{looser}");
+        assert_eq!(bench.gated(looser, "Write", &write), Gate::Ask, "{looser}");
+    }
+    choose(&mut bench, "plan").await;
+    assert_eq!(bench.agent.modes.recv().await.unwrap(), "plan");
+    for looser in ["default", "acceptEdits", "dontAsk"] {
+        report(&bench, looser).await;
+        assert_eq!(bench.agent.modes.recv().await.unwrap(), "plan", "{looser}");
+        bench.settled().await;
+        assert_eq!(mode(&bench), "plan", "{looser}");
+        assert!(matches!(bench.gated(looser, "Write", &write), Gate::Deny(_)), "{looser}");
+    }
+    bench.rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_agent_goes_back_to_what_a_person_chose_and_is_never_looser_on_the_way() {
+    let mut bench = Bench::start().await;
+    let write = json!({ "file_path": "a.txt", "content": "x" });
+    for (chosen, word, after) in [
+        ("acceptEdits", "acceptEdits", Gate::Allow),
+        ("acceptEdits", "default", Gate::Ask),
+        ("default", "default", Gate::Ask),
+    ] {
+        choose(&mut bench, chosen).await;
+        report(&bench, "plan").await;
+        bench.listener.until("session/configChanged").await;
+        bench.settled().await;
+        assert!(matches!(bench.gated("w", "Write", &write), Gate::Deny(_)), "{chosen}");
+        report(&bench, word).await;
+        bench.listener.until("session/configChanged").await;
+        bench.settled().await;
+        assert_eq!(mode(&bench), word);
+        assert_eq!(bench.gated("w", "Write", &write), after, "{chosen} {word}");
+    }
+    // A mode that the agent knows nothing of holds while it plans, and afterwards.
+    choose(&mut bench, "dontAsk").await;
+    for _ in 0..2 {
+        for word in ["plan", "default"] {
+            report(&bench, word).await;
+            bench.listener.until("session/configChanged").await;
+            bench.settled().await;
+            assert!(matches!(bench.gated("m", "mcp__server__tool", &json!({})), Gate::Deny(_)), "{word}");
+        }
+        assert_eq!(mode(&bench), "dontAsk");
+    }
     bench.rig.engine.shutdown().await;
 }

@@ -76,7 +76,7 @@ async fn a_compaction_is_told_once_and_its_summary_is_not_an_answer() {
                 DriverEvent::TurnBegan(TurnCause::Prompt) => Some("began"),
                 DriverEvent::CompactionStarted => Some("started"),
                 DriverEvent::CompactionFinished { before: Some(_), after: Some(_) } => Some("finished"),
-                DriverEvent::Usage(_) | DriverEvent::ResumeToken(_) => None,
+                DriverEvent::Usage(_) | DriverEvent::ResumeToken(_) | DriverEvent::PermissionModeChanged(_) => None,
                 DriverEvent::TurnEnded(TurnOutcome::Completed { empty: false }) => Some("ended"),
                 other => panic!("{build}: {other:?}"),
             })

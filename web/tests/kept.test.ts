@@ -1,8 +1,10 @@
 /** What a browser keeps, and what it forgets. */
 
-import { expect, test } from 'vitest';
-import { forgetWords } from '../src/app/kept.ts';
-import { keep } from '../src/composer/keep.ts';
+import { expect, test, vi } from 'vitest';
+import { forgetTyped, forgetWords } from '../src/app/kept.ts';
+import { keep, untilSignOut } from '../src/composer/keep.ts';
+import { draftsOf } from '../src/tools/questions/drafts.svelte.ts';
+import { slot, type, unfold, unfolded, unsent } from '../src/tools/seen.svelte.ts';
 
 class Store extends Map<string, string> {
   get length(): number {
@@ -34,4 +36,36 @@ test('a browser that keeps nothing lets people go all the same', () => {
     throw new Error('The operation is insecure.');
   };
   expect(() => forgetWords(refuse, refuse)).not.toThrow();
+});
+
+test('signing out forgets what was typed into cards and drafted, and sends none of it', async () => {
+  vi.useFakeTimers();
+  const question = { id: 'q', kind: 'text', message: 'Who?' } as const;
+  const request = { id: 'r', questions: [question] };
+  type(slot('card', 'denial'), 'not my production database');
+  type(slot('card', 'input'), 'rm -rf /secret');
+  unfold('card', true);
+  const tell = vi.fn(async () => true);
+  draftsOf(request).set(question, { text: 'Ada', chosen: [], isSkipped: false }, tell, 350);
+  expect(draftsOf(request).words).toBe('Ada');
+
+  forgetTyped();
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect([unsent.size, unfolded.size]).toEqual([0, 0]);
+  expect(draftsOf(request).words).toBe('');
+  expect(tell).not.toHaveBeenCalled();
+  vi.useRealTimers();
+});
+
+test('a message that comes back after somebody signed out is not kept', () => {
+  const tab = new Store();
+  const [before, sent] = [untilSignOut(tab), { sent: [{ text: 'a secret', attachments: [] }] }];
+  keep(before, 'ahp-chat:/1', sent);
+  expect(tab.size).toBe(1);
+  keep(before, 'ahp-chat:/1', {});
+  forgetTyped();
+  keep(before, 'ahp-chat:/1', sent);
+  expect(tab.size).toBe(0);
+  keep(untilSignOut(tab), 'ahp-chat:/1', sent);
+  expect(tab.size).toBe(1);
 });

@@ -1,15 +1,27 @@
 /** Which key leads to what. */
 
 import { expect, test } from 'vitest';
-import { capsOf, type Pressed, type Shortcut, Shortcuts, strokeOf } from '../src/app/shortcuts.ts';
+import {
+  capsOf,
+  isChord,
+  type Pressed,
+  SCOPES,
+  type Scope,
+  SHORTCUTS,
+  type Shortcut,
+  type ShortcutId,
+  Shortcuts,
+  shortcutsOf,
+  strokeOf,
+  waysOf,
+} from '../src/app/shortcuts.ts';
+import { types } from '../src/app/typing.ts';
 
 function key(name: string, more: Partial<Pressed> = {}): Pressed {
   return { key: name, code: '', ctrlKey: false, metaKey: false, altKey: false, shiftKey: false, ...more };
 }
 
-function make(label: string, keys: Shortcut['keys'], more: Partial<Shortcut> = {}): Shortcut {
-  return { label, keys, group: 'Go', run: () => undefined, ...more };
-}
+const all = Object.entries<Shortcut>(SHORTCUTS);
 
 test('keys are written as they are meant, whatever the keyboard', () => {
   expect(strokeOf(key('j'))).toBe('j');
@@ -24,55 +36,123 @@ test('keys are written as they are meant, whatever the keyboard', () => {
   expect(strokeOf(key('[', { ctrlKey: true, altKey: true }))).toBe('[');
 });
 
-test('the last one that means something counts, until it is taken away', () => {
-  const keys = new Shortcuts();
+test('what works anywhere needs a modifier, but for the way back to the field', () => {
+  const bare = all.filter(([, shortcut]) => shortcut.scope === 'global' && !waysOf(shortcut).every(isChord));
+  expect(bare.map(([id]) => id)).toEqual(['toField']);
+});
+
+test('no two shortcuts of a scope share a key, and nothing typed anywhere but in its scope is one', () => {
+  for (const [scope] of SCOPES) {
+    const ways = shortcutsOf(scope).flatMap(waysOf);
+    expect(new Set(ways).size, scope).toBe(ways.length);
+  }
+  // Where a sentence begins with one of these, nothing is answered.
+  const answers = [...waysOf(SHORTCUTS.option), ...waysOf(SHORTCUTS.refuse)];
+  expect(answers.filter((way) => !/^\d$/.test(way))).toEqual([]);
+});
+
+test('the help sheet lists the registry, all of it, once', () => {
+  const listed = SCOPES.flatMap(([scope]) => shortcutsOf(scope));
+  expect(new Set(listed)).toEqual(new Set(all.map(([, shortcut]) => shortcut)));
+  expect(listed.length).toBe(all.length);
+  expect(new Set(listed.map(({ label, scope }) => `${scope} ${label}`)).size).toBe(all.length);
+});
+
+/** A part of the page that contains some elements. */
+function part(...inside: object[]): Element {
+  return { contains: (other: object) => inside.includes(other) } as unknown as Element;
+}
+
+function setUp(letters = true): {
+  keys: Shortcuts;
+  found: (pressed: Pressed, element?: object, isField?: boolean) => string[];
+} {
+  const keys = new Shortcuts(() => letters);
+  const found = (pressed: Pressed, element?: object, isField = false) =>
+    keys.find(pressed, { element: element as Element, isField }).map(({ id }) => id);
+  return { keys, found };
+}
+
+test('letters work in the scope that contains the focus, and nowhere else', () => {
+  const { keys, found } = setUp();
+  const [row, card, other] = [{}, {}, {}];
+  const run = () => undefined;
+  keys.bind({ id: 'archive', run, within: () => part(row) }, { id: 'edit', run, within: () => part(card) });
+  keys.bind({ id: 'palette', run }, { id: 'refuse', run, within: () => undefined });
+  expect(found(key('e'), row)).toEqual(['archive']);
+  expect(found(key('e'), card)).toEqual(['edit']);
+  expect(found(key('e'), other)).toEqual([]);
+  expect(found(key('e'))).toEqual([]);
+  expect(found(key('0'), card)).toEqual([]);
+  expect(found(key('e'), row, true), 'a field in the list').toEqual([]);
+  expect(found(key('k', { ctrlKey: true }), row, true)).toEqual(['palette']);
+  expect(found(key('e', { ctrlKey: true }), row)).toEqual([]);
+  expect(found(key('e', { altKey: true }), row)).toEqual([]);
+  expect(found(key('E', { shiftKey: true }), row)).toEqual([]);
+});
+
+test('letters can be switched off; chords and the rest stay', () => {
+  const { keys, found } = setUp(false);
+  const row = {};
+  const run = () => undefined;
+  const scoped = (Object.keys(SHORTCUTS) as ShortcutId[]).map((id) => ({ id, run, within: () => part(row) }));
+  keys.bind(...scoped);
+  const scopes: readonly Scope[] = ['list', 'card'];
+  for (const shortcut of scopes.flatMap(shortcutsOf))
+    for (const way of waysOf(shortcut)) expect(found(key(way), row), way).toEqual([]);
+  expect(found(key('k', { ctrlKey: true }), row)).toEqual(['palette']);
+  expect(found(key('Escape'), row)).toEqual(['toField']);
+});
+
+test('the focused part comes first, then the one that was bound last; what means nothing now is left out', () => {
+  const { keys, found } = setUp();
+  const handle = {};
   let open = false;
-  keys.add(make('page', ['Escape', 'Mod+K']));
-  const remove = keys.add(make('pane', 'Escape', { when: () => open }));
-  expect(keys.find(key('Escape'))?.label).toBe('page');
+  const run = () => undefined;
+  keys.bind({ id: 'moveUp', run, within: () => part(handle) });
+  const unbind = keys.bind({ id: 'previousMessage', run, when: () => open });
+  const up = key('ArrowUp', { altKey: true });
+  expect(found(up, handle)).toEqual(['moveUp']);
   open = true;
-  expect(keys.find(key('Escape'))?.label).toBe('pane');
-  remove();
-  expect(keys.find(key('Escape'))?.label).toBe('page');
-  expect(keys.all.map(({ label }) => label)).toEqual(['page']);
-  expect(keys.find(key('k', { ctrlKey: true }))?.label).toBe('page');
-  expect(keys.find(key('k'))).toBeUndefined();
+  expect(found(up, handle)).toEqual(['moveUp', 'previousMessage']);
+  expect(found(up, {}, true)).toEqual(['previousMessage']);
+  unbind();
+  expect(found(up, {})).toEqual([]);
 });
 
-test('two keys in a row are one shortcut, if they come soon', () => {
-  let now = 0;
-  const keys = new Shortcuts(() => now);
-  keys.add(make('home', 'g i'));
-  keys.add(make('info', 'i'));
-  expect(keys.find(key('g'))).toBeUndefined();
-  expect(keys.find(key('i'))?.label).toBe('home');
-  expect(keys.find(key('i'))?.label).toBe('info');
-  keys.find(key('g'));
-  now = 5_000;
-  expect(keys.find(key('i'))?.label).toBe('info');
-  keys.find(key('g'));
-  keys.find(key('x'));
-  expect(keys.find(key('i'))?.label).toBe('info');
-});
-
-test('what is typed in a field is text, and a focused button keeps its keys', () => {
-  const keys = new Shortcuts();
-  keys.add(make('new', 'n'));
-  keys.add(make('palette', 'Mod+K'));
-  keys.add(make('leave', 'Escape', { inFields: true }));
-  keys.add(make('open', 'Enter'));
-  expect(keys.find(key('n'), 'field')).toBeUndefined();
-  expect(keys.find(key('k', { metaKey: true }), 'field')?.label).toBe('palette');
-  expect(keys.find(key('Escape'), 'field')?.label).toBe('leave');
-  expect(keys.find(key('Enter'), 'control')).toBeUndefined();
-  expect(keys.find(key('Enter'))?.label).toBe('open');
-  expect(keys.find(key('n'), 'control')?.label).toBe('new');
+test.each<[string, Partial<Pressed> & { graph?: boolean; mac?: boolean }, boolean]>([
+  ['y', {}, true],
+  ['Y', { shiftKey: true }, true],
+  ['1', {}, true],
+  ['?', { shiftKey: true }, true],
+  ['ß', {}, true],
+  ['я', {}, true],
+  ['😀', {}, true],
+  ['Dead', {}, true],
+  ['Process', {}, true],
+  ['€', { ctrlKey: true, altKey: true }, true],
+  ['@', { altKey: true, graph: true }, true],
+  ['ø', { altKey: true, mac: true }, true],
+  ['Dead', { altKey: true, mac: true }, true],
+  ['f', { altKey: true }, false],
+  ['c', { ctrlKey: true }, false],
+  ['c', { metaKey: true, mac: true }, false],
+  [' ', {}, false],
+  ['Enter', {}, false],
+  ['Escape', {}, false],
+  ['ArrowDown', {}, false],
+  ['F5', {}, false],
+  ['Unidentified', {}, false],
+])('%s with %j types a character: %s', (name, { graph = false, mac = false, ...more }, expected) => {
+  expect(types({ ...key(name, more), getModifierState: (state: string) => graph && state === 'AltGraph' }, mac)).toBe(
+    expected,
+  );
 });
 
 test('key caps', () => {
   expect(capsOf('Mod+Shift+k', true)).toEqual(['⌘', '⇧', 'K']);
   expect(capsOf('Mod+k', false)).toEqual(['Ctrl', 'K']);
-  expect(capsOf('g i', false)).toEqual(['G', 'I']);
+  expect(capsOf('Escape Escape', false)).toEqual(['Esc', 'Esc']);
   expect(capsOf('ArrowUp', false)).toEqual(['↑']);
   expect(capsOf('Mod++', false)).toEqual(['Ctrl', '+']);
 });

@@ -1,6 +1,8 @@
 /** Words that this browser keeps for somebody: whoever signs out takes them along. */
 
-import { PREFIX } from '../composer/keep.ts';
+import { closeShelves, PREFIX } from '../composer/keep.ts';
+import { forgetDrafts } from '../tools/questions/drafts.svelte.ts';
+import { forgetCards } from '../tools/seen.svelte.ts';
 
 /** What is typed for a session that was not begun yet, by its name among what the browser keeps. */
 export const NEW_TEXT = 'new.text';
@@ -17,4 +19,11 @@ export function forgetWords(lasting: () => Store, ofTab: () => Store): void {
   } catch {
     // A browser that keeps nothing has nothing to forget.
   }
+}
+
+/** Forgets what was typed and drafted and is only in memory: it outlives the parts of the page that show it. */
+export function forgetTyped(): void {
+  closeShelves();
+  forgetCards();
+  forgetDrafts();
 }

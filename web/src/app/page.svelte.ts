@@ -1,6 +1,6 @@
 /** The page itself: its host, where somebody is, and what was said to them. */
 
-import { createContext } from 'svelte';
+import { createContext, tick } from 'svelte';
 import { browser, Host, type Uri } from '../ahp/index.ts';
 import { wouldLose } from '../composer/leaving.ts';
 import { SessionActions } from '../sessions/actions.svelte.ts';
@@ -8,6 +8,7 @@ import { isWaiting } from '../sessions/list.ts';
 import { subprotocols } from './page-key.ts';
 import { Preferences } from './preferences.svelte.ts';
 import { format, parse, type Route } from './route.ts';
+import { returnToField } from './typing.ts';
 
 export interface Notice {
   readonly id: number;
@@ -95,8 +96,11 @@ export class Page {
     else this.go({ view: 'home' }, 'replace');
   }
 
+  /** Opens a session. What was pressed for it loses the focus, which belongs to the session's field for messages. */
   openSession(session: Uri, chat?: Uri): void {
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
     this.go({ view: 'session', session, ...(chat && { chat }) });
+    void tick().then(returnToField);
   }
 
   /** The session that waits for somebody, the next one if one of them is open. */

@@ -20,6 +20,14 @@ export function keep(key: string, value: string | undefined): void {
   }
 }
 
+/** One for the page, since keys are pressed wherever one is. */
+const keys = $state({ letters: recall('letter-keys') !== 'off' });
+
+/** Whether keys that type a character are shortcuts in the list and in requests. */
+export function letterKeys(): boolean {
+  return keys.letters;
+}
+
 export class Preferences {
   #theme: Theme = $state('system');
   #notify = $state(recall('notify') === 'yes');
@@ -40,6 +48,15 @@ export class Preferences {
     this.#theme = theme;
     keep('theme', theme === 'system' ? undefined : theme);
     paint(theme);
+  }
+
+  get letterKeys(): boolean {
+    return keys.letters;
+  }
+
+  set letterKeys(on: boolean) {
+    keys.letters = on;
+    keep('letter-keys', on ? undefined : 'off');
   }
 
   /** Whether the page is dark now, whoever decides that. */

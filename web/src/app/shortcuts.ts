@@ -1,82 +1,158 @@
-/** The keys of the page: one registry for all of its parts, which is also what the sheet of shortcuts shows. */
+/**
+ * The keys of the page: one registry with scopes. The dispatcher, the hints and the help sheet are made from it.
+ *
+ * A key that types a character works only while its scope contains the focus; elsewhere it goes to the field for messages.
+ */
 
-/** Where a shortcut stands in the sheet. */
-export type ShortcutGroup = 'Go' | 'Sessions' | 'Chat' | 'Composer' | 'Help';
+import { letterKeys } from './preferences.svelte.ts';
+import { focusField, isEditable, types } from './typing.ts';
+
+/** Where a shortcut works: anywhere, or while this part of the page contains the focus. */
+export type Scope = 'global' | 'composer' | 'card' | 'list' | 'queue';
 
 export interface Shortcut {
   /**
-   * One key or several ways: `j`, `?`, `Enter`, `Shift+Enter`, `Mod+K` (Ctrl, or Cmd on a Mac). Keys behind each other are
-   * separated by a space: `g i`.
+   * One key or several ways: `j`, `Enter`, `Shift+Enter`, `Mod+K` (Ctrl, or Cmd on a Mac). A key that is pressed twice is
+   * written twice, with a space.
    */
   readonly keys: string | readonly string[];
   readonly label: string;
-  readonly group: ShortcutGroup;
-  readonly run: (event: KeyboardEvent) => void;
-  /** Whether it means something now. Of several that do, the one that was added last counts. */
+  readonly scope: Scope;
+  /** What stands on the key caps, if not each of the ways. */
+  readonly caps?: string;
+}
+
+export const SHORTCUTS = {
+  palette: { scope: 'global', keys: 'Mod+K', label: 'Go to anything' },
+  newSession: { scope: 'global', keys: 'Mod+Shift+O', label: 'New session' },
+  findSession: { scope: 'global', keys: 'Mod+Shift+L', label: 'Find a session' },
+  search: { scope: 'global', keys: 'Mod+Shift+F', label: 'Search all messages' },
+  nextWaiting: { scope: 'global', keys: 'Mod+J', label: 'Next session that waits for you' },
+  approve: { scope: 'global', keys: 'Mod+Shift+Enter', label: 'Allow the marked request' },
+  deny: { scope: 'global', keys: 'Mod+Shift+X', label: 'Deny the marked request' },
+  previousMessage: { scope: 'global', keys: 'Alt+ArrowUp', label: 'Previous message' },
+  nextMessage: { scope: 'global', keys: 'Alt+ArrowDown', label: 'Next message' },
+  latest: { scope: 'global', keys: 'Alt+End', label: 'Jump to latest' },
+  toField: { scope: 'global', keys: 'Escape', label: 'Back to the message field' },
+  help: { scope: 'global', keys: 'Mod+/', label: 'Keyboard shortcuts' },
+  settings: { scope: 'global', keys: 'Mod+,', label: 'Settings' },
+
+  send: { scope: 'composer', keys: 'Enter', label: 'Send, or queue while the agent works' },
+  steer: { scope: 'composer', keys: 'Mod+Enter', label: 'Send into the running turn' },
+  newLine: { scope: 'composer', keys: 'Shift+Enter', label: 'New line' },
+  older: { scope: 'composer', keys: 'ArrowUp', label: 'Earlier messages, in an empty field' },
+  stop: { scope: 'composer', keys: 'Escape Escape', label: 'Stop the agent while nothing waits for you' },
+
+  option: {
+    scope: 'card',
+    keys: ['1', '2', '3', '4', '5', '6', '7', '8', '9'],
+    caps: '1–9',
+    label: 'Choose an option; 1 allows once',
+  },
+  refuse: { scope: 'card', keys: '0', label: 'Deny' },
+  reply: { scope: 'card', keys: 'r', label: 'Deny with a message' },
+  edit: { scope: 'card', keys: 'e', label: 'Edit the input' },
+
+  listNext: { scope: 'list', keys: 'j', label: 'Next in the list' },
+  listPrevious: { scope: 'list', keys: 'k', label: 'Previous in the list' },
+  archive: { scope: 'list', keys: 'e', label: 'Archive, or unarchive' },
+  rename: { scope: 'list', keys: 'r', label: 'Rename' },
+  markUnread: { scope: 'list', keys: 'u', label: 'Mark as unread' },
+
+  moveUp: { scope: 'queue', keys: 'Alt+ArrowUp', label: 'Move up' },
+  moveDown: { scope: 'queue', keys: 'Alt+ArrowDown', label: 'Move down' },
+} as const satisfies Record<string, Shortcut>;
+
+export type ShortcutId = keyof typeof SHORTCUTS;
+
+/** The scopes in the order of the help sheet, with its headings. */
+export const SCOPES: readonly (readonly [Scope, string])[] = [
+  ['global', 'Anywhere'],
+  ['composer', 'In the message field'],
+  ['card', 'In a focused request'],
+  ['list', 'In the session list'],
+  ['queue', 'On the handle of a queued message'],
+];
+
+/** The shortcuts of a scope, as the help sheet lists them. */
+export function shortcutsOf(scope: Scope): readonly Shortcut[] {
+  return Object.values<Shortcut>(SHORTCUTS).filter((shortcut) => shortcut.scope === scope);
+}
+
+/** What a key does now. */
+export interface Binding {
+  readonly id: ShortcutId;
+  /** `false` if there was nothing to do: then the key is free for others. */
+  readonly run: (event: KeyboardEvent) => unknown;
   readonly when?: () => boolean;
-  /** Also while somebody types in a field. With `Mod` that goes without saying. */
-  readonly inFields?: boolean;
+  /** What has to contain the focus; global shortcuts have nothing of that. */
+  readonly within?: () => Element | null | undefined;
 }
 
 /** What is needed to know of a key that was pressed. */
 export type Pressed = Pick<KeyboardEvent, 'key' | 'code' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey'>;
 
-/** How long the second key of two may take, in milliseconds. */
-const PATIENCE = 1_200;
+/** What has the focus: the element, and whether text is typed into it. */
+export interface Focus {
+  readonly element: Element | undefined;
+  readonly isField: boolean;
+}
 
 export class Shortcuts {
-  #all: readonly Shortcut[] = [];
-  /** The first key of two, and until when it counts. */
-  #begun: { readonly stroke: string; readonly until: number } | undefined;
-  readonly #now: () => number;
+  #all: readonly Binding[] = [];
+  readonly #letters: () => boolean;
 
-  constructor(now: () => number = () => Date.now()) {
-    this.#now = now;
+  constructor(letters: () => boolean = letterKeys) {
+    this.#letters = letters;
   }
 
-  /** Adds one; the result takes it away again. */
-  add(shortcut: Shortcut): () => void {
-    this.#all = [...this.#all, shortcut];
+  /** Lets a shortcut do something; the result takes it away again. Of several, the one that was bound last is asked first. */
+  bind(...bindings: readonly Binding[]): () => void {
+    this.#all = [...this.#all, ...bindings];
     return () => {
-      this.#all = this.#all.filter((other) => other !== shortcut);
+      this.#all = this.#all.filter((binding) => !bindings.includes(binding));
     };
   }
 
-  /** All that there are, whether they mean something now or not. */
-  get all(): readonly Shortcut[] {
-    return this.#all;
-  }
-
-  /** The one that a key leads to, if any. */
-  find(pressed: Pressed, place: 'page' | 'field' | 'control' = 'page'): Shortcut | undefined {
+  /** What a key may do, in the order in which it is tried: what contains the focus comes before what works anywhere. */
+  find(pressed: Pressed, { element, isField }: Focus): readonly Binding[] {
     const stroke = strokeOf(pressed);
-    const begun = this.#begun && this.#begun.until > this.#now() ? this.#begun.stroke : undefined;
-    this.#begun = undefined;
-    const may = this.#all.filter((shortcut) => means(shortcut, stroke, place)).reverse();
-    const second = begun && may.find((shortcut) => waysOf(shortcut).includes(`${begun} ${stroke}`));
-    if (second) return second;
-    const found = may.find((shortcut) => waysOf(shortcut).includes(stroke));
-    if (!found && may.some((shortcut) => waysOf(shortcut).some((way) => way.startsWith(`${stroke} `))))
-      this.#begun = { stroke, until: this.#now() + PATIENCE };
-    return found;
+    const found = this.#all.filter((binding) => this.#means(binding, stroke, element, isField)).reverse();
+    const isGlobal = ({ id }: Binding) => SHORTCUTS[id].scope === 'global';
+    return [...found.filter((binding) => !isGlobal(binding)), ...found.filter(isGlobal)];
   }
 
-  /** Does what a key is for. Whoever has handled it already keeps it. */
+  #means({ id, when, within }: Binding, stroke: string, element: Element | undefined, isField: boolean): boolean {
+    const shortcut: Shortcut = SHORTCUTS[id];
+    if (!waysOf(shortcut).includes(stroke)) return false;
+    if (isField && !isChord(stroke)) return false;
+    if (isLetter(stroke) && !this.#letters()) return false;
+    const around = within?.();
+    if (shortcut.scope !== 'global' && !(element && around?.contains(element))) return false;
+    return when?.() ?? true;
+  }
+
+  /** Does what a key is for, or leads what types a character to the field for messages. */
   handle(event: KeyboardEvent): void {
     if (event.defaultPrevented || event.isComposing || MODIFIERS.has(event.key)) return;
-    // A dialog is a world of its own, and the browser closes it with Escape.
-    if (document.querySelector('dialog[open]')) return;
-    const found = this.find(event, placeOf(event.target));
-    if (!found) return;
-    event.preventDefault();
-    found.run(event);
+    // The browser keeps the focus in a dialog and closes it with Escape; a menu has its own keys.
+    if (document.querySelector('dialog[open], [role="menu"]')) return;
+    const element = event.target instanceof Element ? event.target : undefined;
+    const isField = isEditable(element);
+    for (const { run } of this.find(event, { element, isField })) {
+      if (run(event) === false) continue;
+      event.preventDefault();
+      return;
+    }
+    // The browser types the character into what has the focus then.
+    if (!isField && types(event)) focusField();
   }
 
   /** Listens to a window; the result stops it. */
   listen(window: Window): () => void {
-    const heard = (event: KeyboardEvent) => this.handle(event);
-    window.addEventListener('keydown', heard);
-    return () => window.removeEventListener('keydown', heard);
+    const pressed = (event: KeyboardEvent) => this.handle(event);
+    window.addEventListener('keydown', pressed);
+    return () => window.removeEventListener('keydown', pressed);
   }
 }
 
@@ -85,22 +161,34 @@ export const shortcuts = new Shortcuts();
 
 const MODIFIERS = new Set(['Shift', 'Control', 'Alt', 'Meta', 'AltGraph', 'CapsLock']);
 
+export const isMac = typeof navigator !== 'undefined' && /Mac|iP(hone|ad|od)/.test(navigator.userAgent);
+
 /** A pressed key as it is written in a shortcut. */
 export function strokeOf({ key, code, ctrlKey, metaKey, altKey, shiftKey }: Pressed): string {
   // Keyboards of other scripts: the key that lies there.
   const latin = key.length === 1 && key > '~' ? (/^Key([A-Z])$/.exec(code)?.[1]?.toLowerCase() ?? key) : key;
-  const isLetter = /^[a-z]$/i.test(latin);
-  const name = latin === ' ' ? 'Space' : isLetter ? latin.toLowerCase() : latin;
+  const isLatin = /^[a-z]$/i.test(latin);
+  const name = latin === ' ' ? 'Space' : isLatin ? latin.toLowerCase() : latin;
   // With both of them a character is typed on many keyboards.
   const mod = (ctrlKey || metaKey) && !(ctrlKey && altKey);
   // `?` is typed with Shift here and without it elsewhere.
-  const shift = shiftKey && (isLetter || name.length > 1);
+  const shift = shiftKey && (isLatin || name.length > 1);
   return [mod && 'mod', altKey && !ctrlKey && 'alt', shift && 'shift', name].filter(Boolean).join('+');
 }
 
+/** Whether a key is pressed together with one that makes no characters. */
+export function isChord(stroke: string): boolean {
+  return stroke.startsWith('mod+') || stroke.startsWith('alt+');
+}
+
+/** Whether a key types a character. */
+function isLetter(stroke: string): boolean {
+  return stroke.length === 1 || stroke === 'Space';
+}
+
 /** How a shortcut is written on a key cap, key by key. */
-export function capsOf(keys: string, isMac: boolean): readonly string[] {
-  const caps: Record<string, string> = isMac
+export function capsOf(keys: string, mac: boolean): readonly string[] {
+  const caps: Record<string, string> = mac
     ? { Mod: '⌘', Shift: '⇧', Alt: '⌥' }
     : { Mod: 'Ctrl', Shift: 'Shift', Alt: 'Alt' };
   const names: Record<string, string> = {
@@ -110,10 +198,23 @@ export function capsOf(keys: string, isMac: boolean): readonly string[] {
     ArrowRight: '→',
     Escape: 'Esc',
     Enter: '↵',
+    End: 'End',
   };
   return keys
     .split(' ')
     .flatMap((stroke) => strokeParts(stroke).map((part) => caps[part] ?? names[part] ?? part.toUpperCase()));
+}
+
+/** A shortcut in a line of text, as in a tooltip. */
+export function hintOf(id: ShortcutId): string {
+  const [first = ''] = [SHORTCUTS[id].keys].flat();
+  return capsOf(first, isMac).join(isMac ? '' : '+');
+}
+
+/** A shortcut as `aria-keyshortcuts` has it. */
+export function ariaOf(id: ShortcutId): string {
+  const [first = ''] = [SHORTCUTS[id].keys].flat();
+  return first.replace('Mod', isMac ? 'Meta' : 'Control');
 }
 
 function strokeParts(stroke: string): readonly string[] {
@@ -121,7 +222,8 @@ function strokeParts(stroke: string): readonly string[] {
   return stroke === '+' ? ['+'] : stroke.split(/\+(?=.)/);
 }
 
-function waysOf({ keys }: Shortcut): readonly string[] {
+/** The strokes of a shortcut. */
+export function waysOf({ keys }: Shortcut): readonly string[] {
   return (typeof keys === 'string' ? [keys] : keys).map((way) => way.split(' ').map(normal).join(' '));
 }
 
@@ -131,19 +233,4 @@ function normal(stroke: string): string {
   const modifiers = parts.slice(0, -1).map((part) => part.toLowerCase());
   const ordered = ['mod', 'alt', 'shift'].filter((modifier) => modifiers.includes(modifier));
   return [...ordered, key.length === 1 ? key.toLowerCase() : key].join('+');
-}
-
-function means(shortcut: Shortcut, stroke: string, place: 'page' | 'field' | 'control'): boolean {
-  if (place === 'field' && !shortcut.inFields && !stroke.startsWith('mod+')) return false;
-  // A button that is focused is pressed by these.
-  if (place === 'control' && (stroke === 'Enter' || stroke === 'Space')) return false;
-  return shortcut.when?.() ?? true;
-}
-
-function placeOf(target: EventTarget | null): 'page' | 'field' | 'control' {
-  if (!(target instanceof HTMLElement)) return 'page';
-  const types = ['button', 'checkbox', 'radio', 'range', 'submit', 'reset', 'file', 'color'];
-  const isField = target.matches('textarea, select, [contenteditable=""], [contenteditable="true"]');
-  if (isField || (target instanceof HTMLInputElement && !types.includes(target.type))) return 'field';
-  return target.closest('a, button, summary, input, [role="menuitem"], [role="option"]') ? 'control' : 'page';
 }

@@ -1,6 +1,6 @@
 /** Coming in: a one-time code becomes a cookie that no script can read, and a key that only this origin has. */
 
-import { forgetWords } from './kept.ts';
+import { forgetTyped, forgetWords } from './kept.ts';
 import { forgetPageKey, keepPageKey, keyHeaders } from './page-key.ts';
 
 /** What the host says to somebody who knocks. */
@@ -46,10 +46,17 @@ export async function signOut(everywhere: boolean): Promise<void> {
   await post(everywhere ? '/sign-out?everywhere' : '/sign-out', {});
   forgetPageKey();
   // Whoever comes next finds nothing of it.
+  forgetAll();
+}
+
+/** Forgets what was typed here: in storage, in memory, and as a search in the address. */
+export function forgetAll(): void {
+  forgetTyped();
   forgetWords(
     () => localStorage,
     () => sessionStorage,
   );
+  if (location.search !== '') history.replaceState(history.state, '', location.pathname);
 }
 
 async function post(path: string, body: unknown): Promise<Response> {

@@ -41,7 +41,7 @@ export class Composing {
   /** `tell` is for what comes back when nobody looks at this chat any more. */
   constructor(chat: Told, client: Client, tell: (reason: string) => void, kept: shelf.Shelf = sessionStorage) {
     this.#chat = chat;
-    this.#shelf = kept;
+    this.#shelf = shelf.untilSignOut(kept);
     this.#tell = tell;
     this.#planning = new Planning(client, chat.uri);
     this.#saving = new Saving(chat, this.#sheet());

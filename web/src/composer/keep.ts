@@ -18,6 +18,25 @@ export type Shelf = Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>;
 /** What the names on the shelf begin with. */
 export const PREFIX = 'hostler.unsaved.';
 
+let signOuts = 0;
+
+/** Somebody signs out: nothing that belongs to them is kept from now on. */
+export function closeShelves(): void {
+  signOuts += 1;
+}
+
+/** A shelf that takes nothing any more after a sign-out, however late a message comes back. */
+export function untilSignOut(shelf: Shelf): Shelf {
+  const opened = signOuts;
+  return {
+    getItem: (name) => shelf.getItem(name),
+    setItem: (name, value) => {
+      if (signOuts === opened) shelf.setItem(name, value);
+    },
+    removeItem: (name) => shelf.removeItem(name),
+  };
+}
+
 export function keep(shelf: Shelf, chat: Uri, { typed, sent = [] }: Kept): void {
   try {
     if (!typed && sent.length === 0) shelf.removeItem(PREFIX + chat);

@@ -17,6 +17,8 @@ export interface Circumstances {
   /** Fingers have no Shift+Enter at hand. */
   readonly touch: boolean;
   readonly running: boolean;
+  /** A request of the running turn waits for an answer. */
+  readonly isAsked: boolean;
   /** Completions are shown. */
   readonly offering: boolean;
   /** Nothing was typed, or what stands there is what these keys brought. */
@@ -52,7 +54,7 @@ export function meaningOf(key: Key, now: Circumstances): Meaning | undefined {
       if (key.ctrlKey || key.metaKey) return now.running ? 'steer' : 'send';
       return now.touch ? undefined : 'send';
     case 'Escape':
-      if (!now.running || !bare) return undefined;
+      if (!now.running || now.isAsked || !bare) return undefined;
       return now.now - now.escapedAt < TWICE ? 'stop' : 'askToStop';
     case 'ArrowUp':
       return bare && now.mayBrowse ? 'older' : undefined;

@@ -11,6 +11,8 @@ export interface Situation {
   /** Why nobody can write here. */
   readonly closed?: string;
   readonly running: boolean;
+  /** A request of this chat waits for an answer: Escape does not stop the turn then. */
+  readonly isAsked: boolean;
   readonly away: boolean;
   /** What Enter and the button do. */
   readonly way: Way;
@@ -20,6 +22,8 @@ export interface Situation {
 export interface Facts {
   readonly chat: View<ChatState>;
   readonly session: View<SessionState>;
+  /** The chat's own. */
+  readonly uri: string;
   readonly text: string;
   /** What a message begins with that the host runs as a command. */
   readonly commandPrefix?: string;
@@ -34,7 +38,15 @@ export function situationOf(facts: Facts): Situation {
   const away = chat.status === 'away' || (chat.status === 'loading' && chat.state !== undefined);
   const closed = closedBecause(chat, session);
   const way = running ? 'queue' : 'send';
-  return { running, away, way, hint: hintOf(facts, running, away), ...(closed !== undefined && { closed }) };
+  const isAsked = session.state?.inputNeeded?.some((entry) => entry.chat === facts.uri) ?? false;
+  return {
+    running,
+    isAsked,
+    away,
+    way,
+    hint: hintOf(facts, running, isAsked, away),
+    ...(closed !== undefined && { closed }),
+  };
 }
 
 function closedBecause(chat: View<ChatState>, session: View<SessionState>): string | undefined {
@@ -51,18 +63,19 @@ function closedBecause(chat: View<ChatState>, session: View<SessionState>): stri
   return undefined;
 }
 
-function hintOf({ chat, session, text, commandPrefix, asked, touch }: Facts, running: boolean, away: boolean): string {
+function hintOf(facts: Facts, running: boolean, isAsked: boolean, away: boolean): string {
+  const { chat, session, text, commandPrefix, asked, touch } = facts;
   if (away) {
     return chat.pending > 0
       ? 'The host is away: what you sent will be delivered when it is back.'
       : 'The host is away: you can write on, and what you send will be delivered when it is back.';
   }
-  if (running && asked) return 'Press Escape once more to stop the turn.';
+  if (running && asked && !isAsked) return 'Press Escape once more to stop the turn.';
   if (commandPrefix && text.startsWith(commandPrefix) && text.trim() !== commandPrefix) {
     return 'Runs as a command in the session’s directory, without the agent.';
   }
   if (running) {
-    if (text.trim() === '') return touch ? '' : 'The agent works. Escape twice stops it.';
+    if (text.trim() === '') return touch || isAsked ? '' : 'The agent works. Escape twice stops it.';
     return touch
       ? 'Waits until this turn is over.'
       : `Enter: after this turn. ${CONTROL}+Enter: into this turn, at its next step.`;

@@ -65,7 +65,7 @@ export class SessionActions {
     const archived = isArchived(session);
     const unread = isUnread(session);
     return [
-      { label: 'Rename', icon: 'edit', keys: 'R', run: () => this.#startRename(session) },
+      { label: 'Rename', icon: 'edit', run: () => this.startRename(session) },
       {
         label: unread ? 'Mark as read' : 'Mark as unread',
         icon: 'unread',
@@ -74,7 +74,6 @@ export class SessionActions {
       {
         label: archived ? 'Unarchive' : 'Archive',
         icon: 'archive',
-        keys: 'E',
         run: () => void this.setArchived(session, !archived),
       },
       { label: 'Tag…', icon: 'tag', run: () => this.#startTag(session) },
@@ -83,7 +82,7 @@ export class SessionActions {
     ];
   }
 
-  #startRename(session: SessionSummary): void {
+  startRename(session: SessionSummary): void {
     this.renaming = session.resource;
   }
 

@@ -1,9 +1,10 @@
 /** What is kept about calls and requests while their cards come and go, as they do when somebody scrolls. */
 
-import { untrack } from 'svelte';
+import { tick, untrack } from 'svelte';
 import type { Attachment } from 'svelte/attachments';
 import { SvelteMap, SvelteSet } from 'svelte/reactivity';
-import { listen } from './keys.ts';
+import { returnToField } from '../app/typing.ts';
+import { answerable, type CardActions } from './card-keys.svelte.ts';
 import { remember } from './recent.ts';
 
 /** The cards that can be seen now, by their places. */
@@ -27,25 +28,39 @@ export function type(name: string, words: string): void {
   untrack(() => remember(unsent, name, words, (old) => old.trim() === ''));
 }
 
+/** Forgets everything about cards, with what was typed into them. */
+export function forgetCards(): void {
+  for (const known of [onScreen, unfolded, unsent]) known.clear();
+}
+
 export function slot(place: string, typed: Typed): string {
   return `${typed} ${place}`;
 }
 
-/** Marks a card as one that waits: it is known to be on the screen, and hears its keys. */
-export function waits(place: string, press: (key: string) => boolean): Attachment<HTMLElement> {
+/** Marks a card as one that waits: it is known to be on the screen, and its keys answer. */
+export function waits(place: string, actions: CardActions): Attachment<HTMLElement> {
   return (element) => {
+    const { seen, end } = untrack(() => answerable(place, element, actions));
     const observer = new IntersectionObserver((entries) => {
-      if (entries.at(-1)?.isIntersecting) onScreen.add(place);
+      const isOnScreen = entries.at(-1)?.isIntersecting ?? false;
+      if (isOnScreen) onScreen.add(place);
       else onScreen.delete(place);
+      seen(isOnScreen);
     });
     observer.observe(element);
     // Until it is known whether it is seen, nobody is reminded of it.
     untrack(() => onScreen.add(place));
-    const stop = listen({ element, press });
     return () => {
+      const hadFocus = element.contains(document.activeElement);
       observer.disconnect();
       onScreen.delete(place);
-      stop();
+      end();
+      // The focus goes to the field for messages after every answer.
+      if (hadFocus) void tick().then(() => isFocusLost() && returnToField());
     };
   };
+}
+
+function isFocusLost(): boolean {
+  return !document.activeElement || document.activeElement === document.body;
 }

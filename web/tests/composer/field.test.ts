@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatState, CompletionItem } from '../../src/ahp/index.ts';
+import { SHORTCUTS, shortcutsOf } from '../../src/app/shortcuts.ts';
 import { completed, moved, offer, triggered } from '../../src/composer/completion.ts';
 import { History, ownMessages } from '../../src/composer/history.ts';
 import { type Circumstances, type Key, meaningOf, TWICE } from '../../src/composer/keys.ts';
@@ -22,6 +23,7 @@ const idle: Circumstances = {
   composing: false,
   touch: false,
   running: false,
+  isAsked: false,
   offering: false,
   mayBrowse: false,
   escapedAt: Number.NEGATIVE_INFINITY,
@@ -43,6 +45,8 @@ test.each<[string, Partial<Circumstances>, ReturnType<typeof meaningOf>]>([
   ['Escape', { running: true }, 'askToStop'],
   ['Escape', { running: true, escapedAt: 10_000 - TWICE + 1 }, 'stop'],
   ['Escape', { running: true, escapedAt: 10_000 - TWICE }, 'askToStop'],
+  ['Escape', { running: true, isAsked: true }, undefined],
+  ['Escape', { running: true, isAsked: true, escapedAt: 9_999 }, undefined],
   ['Escape', { running: true, offering: true }, 'noOffers'],
   ['Tab', {}, undefined],
   ['Tab', { offering: true }, 'takeOffer'],
@@ -58,6 +62,24 @@ test.each<[string, Partial<Circumstances>, ReturnType<typeof meaningOf>]>([
   ['a', { running: true, offering: true }, undefined],
 ])('%s with %j means %s', (name, now, meaning) => {
   expect(meaningOf(key(name), { ...idle, ...now })).toBe(meaning);
+});
+
+test('the help sheet lists the keys of the field as they are', () => {
+  const now = { ...idle, running: true, mayBrowse: true };
+  const after: Record<string, Partial<Circumstances>> = { stop: { escapedAt: now.now - 1 } };
+  const meant = shortcutsOf('composer').map(({ keys }) => {
+    const id =
+      Object.entries(SHORTCUTS).find(([, known]) => known.scope === 'composer' && known.keys === keys)?.[0] ?? '';
+    const last = String(keys).split(' ').at(-1)?.replace('Mod', 'Ctrl') ?? '';
+    return [id, meaningOf(key(last), { ...now, ...after[id] })];
+  });
+  expect(meant).toEqual([
+    ['send', 'send'],
+    ['steer', 'steer'],
+    ['newLine', undefined],
+    ['older', 'older'],
+    ['stop', 'stop'],
+  ]);
 });
 
 const TRIGGERS = ['@', '#', '/'];

@@ -176,6 +176,7 @@ function facts(chat: Partial<ChatState>, view: Partial<View<ChatState>> = {}, mo
   return {
     chat: { state: { ...state, ...chat }, status: 'live', pending: 0, ...view },
     session: { state: session, status: 'live', pending: 0 },
+    uri: 'c',
     text: 'hello',
     asked: false,
     touch: false,
@@ -190,6 +191,11 @@ test('what Enter does depends on whether a turn runs, and the hint says it', () 
   expect(running).toMatchObject({ running: true, way: 'queue' });
   expect(running.hint).toContain('after this turn');
   expect(situationOf(facts({ activeTurn }, {}, { asked: true })).hint).toContain('once more');
+  const request = { id: 'i', chat: 'c', kind: 'chatInput', request: { id: 'q' } } as const;
+  const waiting = { state: { ...session, inputNeeded: [request] }, status: 'live', pending: 0 } as const;
+  const asked = situationOf(facts({ activeTurn }, {}, { asked: true, text: '', session: waiting }));
+  expect(asked).toMatchObject({ isAsked: true, hint: '' });
+  expect(situationOf(facts({ activeTurn }, {}, { session: waiting, uri: 'another' })).isAsked).toBe(false);
   expect(situationOf(facts({}, {}, { text: '!ls', commandPrefix: '!' })).hint).toContain('command');
 });
 

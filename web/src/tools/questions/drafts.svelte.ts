@@ -79,6 +79,12 @@ export function draftsOf(request: ChatInputRequest): Drafts {
   return drafts;
 }
 
+/** Forgets all answers on their way, and sends none of them. */
+export function forgetDrafts(): void {
+  for (const drafts of all.values()) drafts.clear();
+  all.clear();
+}
+
 /** How somebody's notes reach the others. A note that the host does not take is no disaster: it is sent with the rest. */
 export function teller(chat: Chat, request: ChatInputRequest, question: Question) {
   return (answer: Answer | undefined): Promise<boolean> =>

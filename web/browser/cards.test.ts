@@ -48,9 +48,9 @@ test(
 );
 
 test(
-  'a key does not answer a card that is scrolled away',
+  'no key answers a card that is scrolled away, or one that is merely seen',
   staged(async (stage) => {
-    const { uri, chat, session } = await (await stage.client()).session();
+    const { uri, chat } = await (await stage.client()).session();
     const page = await stage.open(address(uri));
     await chat.send(script(say(LONG), bash('mkdir unseen'), say('It is allowed.')));
     await card(page).waitFor();
@@ -60,15 +60,21 @@ test(
       scroller.scrollTop -= scroller.getBoundingClientRect().bottom - top + 4;
     });
     await page.getByRole('region', { name: 'What waits for you' }).waitFor();
+    const typed = async (text: string) => {
+      await until(chat.view, ({ state }) => (state?.draft?.text ?? '') === text);
+      expect(waits(chat)).toBe(true);
+    };
     await page.getByRole('region', { name: 'Conversation' }).focus();
-    await page.keyboard.press('y');
-    // What it had said before it said this, it has heard.
-    await session.rename('Told afterwards');
-    await page.getByRole('button', { name: 'Told afterwards' }).first().waitFor();
-    expect(waits(chat)).toBe(true);
+    for (const key of ['Control+Shift+Enter', 'Control+Shift+X', '1', '0', 'y']) await page.keyboard.press(key);
+    // What the page had said before its draft, the host has heard.
+    await typed('10y');
     await card(page).getByRole('button', { name: 'Allow once' }).scrollIntoViewIfNeeded();
     await page.getByRole('region', { name: 'What waits for you' }).waitFor({ state: 'hidden' });
-    await page.keyboard.press('y');
+    await page.getByRole('region', { name: 'Conversation' }).focus();
+    await page.keyboard.type('yes, 1');
+    await typed('10yyes, 1');
+    await card(page).getByText('Ctrl+Shift+↵').waitFor();
+    await page.keyboard.press('Control+Shift+Enter');
     await page.getByText('It is allowed.', { exact: true }).waitFor();
   }),
 );
@@ -104,7 +110,7 @@ test(
       await expect.poll(() => card(page).evaluate((element) => element === document.activeElement)).toBe(true);
       expect(await card(page).evaluate(isInside)).toBe(true);
     }
-    await page.keyboard.press('y');
+    await page.keyboard.press('1');
     await page.getByText('It is allowed.', { exact: true }).waitFor();
   }),
 );

@@ -251,7 +251,7 @@ test(
     for (const one of [page, tab]) {
       const heading = one.getByRole('heading', { name: 'Sign in to Hostler' });
       await heading.click();
-      for (const key of ['y', '1', 'n', 'Control+k', '?']) await one.keyboard.press(key);
+      for (const key of ['y', '1', 'n', 'Control+Shift+Enter', 'Control+k', 'Control+/']) await one.keyboard.press(key);
       await expect.poll(() => one.getByRole('dialog').count()).toBe(0);
       expect(new URL(one.url()).pathname).toBe(address(uri));
       expect(await one.title()).toBe('Hostler');
@@ -269,7 +269,7 @@ test(
       toolCall: { status: 'pending-confirmation' },
     });
     await page.getByRole('heading', { name: 'Allow Bash?' }).click();
-    await page.keyboard.press('y');
+    await page.keyboard.press('1');
     await page.getByText('It is there.', { exact: true }).waitFor();
   }),
 );

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { setArchived } from '../src/sessions/wishes.ts';
 import { address, sessions } from './support/address.ts';
 import { NO_CONNECTION } from './support/guard.ts';
+import { say, script, tool } from './support/script.ts';
 import { shared, staged } from './support/staged.ts';
 
 const play = shared((stage) => stage.client());
@@ -91,5 +92,32 @@ test(
     await page.close({ runBeforeUnload: true });
     await closed;
     expect(asked).toEqual(['beforeunload']);
+  }),
+);
+
+test(
+  'signing out forgets what was typed into a request, without a reload',
+  staged(async (stage) => {
+    stage.guard.expect(/status of 40[13]/, /answer 40[13]: .*\/(sign-in|ahp)/, /WebSocket connection to '.*' failed/);
+    const client = await stage.client();
+    const { uri, chat } = await client.session();
+    await chat.send(script(tool('Bash', { command: 'mkdir here', description: 'A folder' }), say('Done.')));
+    const page = await stage.open(address(uri));
+    const card = page.getByRole('group', { name: 'Allow Bash?' });
+    await card.getByRole('button', { name: 'Deny with words' }).click();
+    await page.keyboard.type('my secret reason');
+    await page.evaluate(() => Object.assign(window, { sameDocument: true }));
+
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Sign in to Hostler' }).waitFor();
+    await page.getByRole('textbox', { name: 'Link' }).fill(await stage.code());
+    await page.keyboard.press('Enter');
+    await card.getByRole('button', { name: 'Deny with words' }).click();
+    const field = card.getByRole('textbox', { name: 'What should the agent do instead?' });
+    expect(await field.inputValue()).toBe('');
+    expect(await page.evaluate(() => 'sameDocument' in window), 'the page was not loaded anew').toBe(true);
+    const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }]));
+    expect(kept).not.toContain('secret');
   }),
 );

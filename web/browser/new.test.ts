@@ -21,7 +21,7 @@ test(
     const page = await stage.open('/');
     const keys = page.keyboard;
     await page.getByRole('button', { name: 'Start your first session' }).waitFor();
-    await keys.press('n');
+    await keys.press('Control+Shift+O');
     const message = page.getByRole('textbox', { name: 'First message' });
     await expect.poll(() => message.evaluate((field) => field === document.activeElement)).toBe(true);
     const file = join(home, 'orchard/trees/apple.txt');

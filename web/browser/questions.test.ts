@@ -103,7 +103,7 @@ test(
     await chat.send(script(ask(COLOUR), say('One.'), ask(NAME), say('Two.'), ask(SIZES), say('Three.')));
     const card = page.getByRole('group', { name: 'The agent has a question' });
     await card.waitFor();
-    await page.getByRole('region', { name: 'Conversation' }).focus();
+    await card.focus();
     await page.keyboard.press('2');
     await expect.poll(() => card.getByRole('radio', { name: /Blue/ }).isChecked()).toBe(true);
     await page.keyboard.press('Enter');

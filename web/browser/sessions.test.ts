@@ -108,7 +108,7 @@ test(
   play(async (stage, { failed }) => {
     const page = await stage.open('/');
     await line(page, 'Count the apples').waitFor();
-    await page.keyboard.press('/');
+    await page.keyboard.press('Control+Shift+L');
     await page.keyboard.type('ORCH');
     await line(page, 'The lamp goes out too early').waitFor({ state: 'hidden' });
     await expect.poll(() => line(page, 'Count the apples').count()).toBe(1);

@@ -39,7 +39,7 @@ test(
     // Somebody who writes a message does not answer with its letters.
     await page.getByRole('textbox', { name: 'Message' }).pressSequentially('yes');
     await card(page, 'Bash').focus();
-    await page.keyboard.press('y');
+    await page.keyboard.press('1');
 
     const said = page.getByRole('region', { name: 'Conversation' });
     await said.getByRole('button', { name: /echo from the command.*running/ }).waitFor();

@@ -144,8 +144,7 @@ test(
     await asks(client, 'Nobody hears this');
     await expect.poll(() => page.title()).toBe('(1) Hostler');
     expect(await told(page)).toEqual([]);
-    await page.keyboard.press('g');
-    await page.keyboard.press('w');
+    await page.keyboard.press('Control+J');
     await page.getByRole('feed', { name: 'Turns' }).getByRole('button', { name: 'Deny', exact: true }).click();
     await expect.poll(() => page.title()).toBe('Nobody hears this · Hostler');
   }),

@@ -327,6 +327,15 @@ fn a_compaction_is_not_an_empty_success() {
 }
 
 #[test]
+fn a_permission_mode_that_the_agent_went_into_is_reported() {
+    let status = |more: &str| format!(r#"{{"type":"system","subtype":"status","status":null{more}}}"#);
+    let modes = [r#","permissionMode":"plan""#, "", r#","permissionMode":null"#, r#","permissionMode":"default""#];
+    let lines = modes.map(status);
+    let events = turn(&lines.each_ref().map(String::as_str));
+    assert_eq!(events[..2], ["mode plan", "mode default"], "{events:?}");
+}
+
+#[test]
 fn a_compaction_begins_and_fails_once() {
     let compacting = r#"{"type":"system","subtype":"status","status":"compacting"}"#;
     let failed =

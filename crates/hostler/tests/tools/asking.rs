@@ -1,5 +1,7 @@
 //! Questions and plans of the real agent.
 
+use ahp_types::StateAction;
+use ahp_types::actions::ActionEnvelope;
 use serde_json::{Value, json};
 
 use crate::common::BUILDS;
@@ -106,4 +108,55 @@ async fn a_plan_that_the_model_writes_into_its_file_is_written_and_shown() {
     bench.dispatch(json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "decline" })).await;
     bench.end().await;
     bench.stop().await;
+}
+
+/// The session's permission mode, once it has been announced that this is it.
+async fn announced(bench: &mut Bench, mode: &str) {
+    let session = bench.uris.session.clone();
+    let changed = |envelope: &ActionEnvelope| {
+        matches!(&envelope.action, StateAction::SessionConfigChanged(change) if change.config["permissionMode"] == mode)
+    };
+    bench.peer.until(&session, changed).await;
+    let session = serde_json::to_value(bench.peer.snapshot(&session).await).unwrap();
+    assert_eq!(session["config"]["values"]["permissionMode"], mode, "{}", bench.build);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_follows_the_agent_into_plan_mode_and_out_of_it() {
+    for build in BUILDS {
+        let mut bench = Bench::start(build).await;
+        let file = bench.home.work().join("made.txt");
+        let write = json!({ "file_path": file, "content": "x" });
+        let script = format!("!tool EnterPlanMode {{}}\n!say planning\n!tool Write {write}\n!say done");
+        bench.peer.say(&bench.uris.chat, &script).await;
+        announced(&mut bench, "plan").await;
+        assert!(!bench.end().await, "{build}: plan mode asks about nothing that writes, it denies");
+        assert!(!file.exists(), "{build}");
+
+        // Choosing the mode that the session had before reaches the agent.
+        bench.change_mode("default").await;
+        bench.use_tool("Write", &write).await;
+        let waiting = bench.waiting().await;
+        bench.answer(&waiting, json!({ "approved": true })).await;
+        bench.end().await;
+        assert!(file.exists(), "{build}");
+
+        let plan = json!({ "plan": "1. Write a file" });
+        let script = format!("!tool EnterPlanMode {{}}\n!say planning\n!tool ExitPlanMode {plan}\n!say done");
+        bench.peer.say(&bench.uris.chat, &script).await;
+        announced(&mut bench, "plan").await;
+        let asked = bench.asked().await;
+        let go = json!({ "type": "chat/inputCompleted", "requestId": asked["id"], "response": "accept",
+            "answers": { "plan": chosen(json!("default")) } });
+        bench.dispatch(go).await;
+        announced(&mut bench, "default").await;
+        bench.end().await;
+        bench.use_tool("Write", &json!({ "file_path": file, "content": "y" })).await;
+        let waiting = bench.waiting().await;
+        bench.answer(&waiting, json!({ "approved": true })).await;
+        bench.end().await;
+        let session = serde_json::to_value(bench.peer.snapshot(&bench.uris.session).await).unwrap();
+        assert_eq!(session["config"]["values"]["permissionMode"], "default", "{build}: nothing was set back");
+        bench.stop().await;
+    }
 }

@@ -3,7 +3,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { expect, test } from 'vitest';
 import { type Chat, has, Status } from '../src/ahp/index.ts';
-import { SCOPES, SHORTCUTS, shortcutsOf } from '../src/app/shortcuts.ts';
+import { SCOPES, SHORTCUTS, shortcutsOf } from '../src/app/shortcut-registry.ts';
 import { until } from '../tests/support/server.ts';
 import { address, sessions } from './support/address.ts';
 import { axe } from './support/axe.ts';

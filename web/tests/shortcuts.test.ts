@@ -10,11 +10,11 @@ import {
   SHORTCUTS,
   type Shortcut,
   type ShortcutId,
-  Shortcuts,
   shortcutsOf,
   strokeOf,
   waysOf,
-} from '../src/app/shortcuts.ts';
+} from '../src/app/shortcut-registry.ts';
+import { Shortcuts } from '../src/app/shortcuts.ts';
 import { types } from '../src/app/typing.ts';
 
 function key(name: string, more: Partial<Pressed> = {}): Pressed {

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { ChatState, CompletionItem } from '../../src/ahp/index.ts';
-import { SHORTCUTS, shortcutsOf } from '../../src/app/shortcuts.ts';
+import { SHORTCUTS, shortcutsOf } from '../../src/app/shortcut-registry.ts';
 import { completed, moved, offer, triggered } from '../../src/composer/completion.ts';
 import { History, ownMessages } from '../../src/composer/history.ts';
 import { type Circumstances, type Key, meaningOf, TWICE } from '../../src/composer/keys.ts';

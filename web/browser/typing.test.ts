@@ -149,7 +149,7 @@ test(
     await page.keyboard.press('Enter');
     await page.getByText('You said: one').waitFor();
     await expect.poll(() => isFocused(field(page))).toBe(true);
-    await link('The second one').focus();
+    await link('The first one').focus();
     await page.keyboard.press('Control+K');
     await page.keyboard.type('second one');
     await page.keyboard.press('Enter');

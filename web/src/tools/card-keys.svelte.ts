@@ -74,9 +74,10 @@ export function answerable(
     { id: 'approve', when, run: press('1', () => actions.option?.(1)) },
     { id: 'deny', when, run: press('0', actions.deny) },
   );
-  const entered = () => focus(place);
+  // A focused button that is taken away loses the focus in the middle of an update, when nothing may be changed.
+  const entered = () => queueMicrotask(() => cards.has(card) && focus(place));
   const left = ({ relatedTarget }: FocusEvent) => {
-    if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) blur(place);
+    if (!(relatedTarget instanceof Node && element.contains(relatedTarget))) queueMicrotask(() => blur(place));
   };
   element.addEventListener('focusin', entered);
   element.addEventListener('focusout', left);

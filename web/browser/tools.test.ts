@@ -157,7 +157,7 @@ test(
     // The one with words says what it is for when somebody points to it.
     for (const label of plain.filter((label) => !/say/.test(label)))
       expect(shown.some((text) => text.includes(label))).toBe(true);
-    expect(shown).toContain('Deny with words…');
+    expect(shown.some((text) => text.startsWith('Deny with words…'))).toBe(true);
 
     // Once for the session is enough for the second call.
     await card(page, 'Bash')

@@ -106,7 +106,7 @@ pub enum DriverEvent {
     /// How the conversation can be continued from now on.
     ResumeToken(ResumeToken),
     /// The agent works under another permission mode now: on its own (it began to plan), or because it was set. The name is
-    /// the agent's own.
+    /// the agent's own. Comes inside of a turn or between turns.
     PermissionModeChanged(String),
     /// The agent waits before it calls its model again.
     Retrying {

@@ -55,6 +55,7 @@ impl OrderCheck {
         let anywhere = matches!(
             event,
             DriverEvent::TurnBegan(_)
+                | DriverEvent::PermissionModeChanged(_)
                 | DriverEvent::BackgroundChanged(_)
                 | DriverEvent::BackgroundEnded { .. }
                 | DriverEvent::SubAgent { .. }

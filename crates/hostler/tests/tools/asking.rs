@@ -113,9 +113,7 @@ async fn a_plan_that_the_model_writes_into_its_file_is_written_and_shown() {
 /// The session's permission mode, once it has been announced that this is it.
 async fn announced(bench: &mut Bench, mode: &str) {
     let session = bench.uris.session.clone();
-    let changed = |envelope: &ActionEnvelope| {
-        matches!(&envelope.action, StateAction::SessionConfigChanged(change) if change.config["permissionMode"] == mode)
-    };
+    let changed = |envelope: &ActionEnvelope| matches!(&envelope.action, StateAction::SessionConfigChanged(change) if change.config["permissionMode"] == mode);
     bench.peer.until(&session, changed).await;
     let session = serde_json::to_value(bench.peer.snapshot(&session).await).unwrap();
     assert_eq!(session["config"]["values"]["permissionMode"], mode, "{}", bench.build);

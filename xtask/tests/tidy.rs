@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use xtask::workspace::Workspace;
 
 /// Which crate may use which, from the bottom up. What tests use is free.
-const LAYERS: [(&str, &[&str]); 21] = [
+const LAYERS: [(&str, &[&str]); 22] = [
     ("hostler-redact", &[]),
     ("hostler-telemetry", &[]),
+    ("hostler-net", &[]),
     ("hostler-statefile", &["hostler-redact"]),
     ("hostler-process", &[]),
     ("hostler-rules", &["hostler-statefile"]),
@@ -21,7 +22,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
     ("hostler-driver", &["hostler-attachments", "hostler-redact"]),
     ("hostler-trust", &["hostler-driver", "hostler-statefile"]),
     ("hostler-claude", &["hostler-attachments", "hostler-driver", "hostler-process"]),
-    ("hostler-gateway", &["hostler-redact"]),
+    ("hostler-gateway", &["hostler-net", "hostler-redact"]),
     ("hostler-store", &["hostler-redact"]),
     ("hostler-search", &[]),
     (
@@ -38,7 +39,7 @@ const LAYERS: [(&str, &[&str]); 21] = [
             "hostler-trust",
         ],
     ),
-    ("hostler-ahp", &["hostler-engine", "hostler-redact", "hostler-telemetry"]),
+    ("hostler-ahp", &["hostler-engine", "hostler-net", "hostler-redact", "hostler-telemetry"]),
     ("hostler-web", &[]),
     (
         "hostler-cli",

@@ -18,6 +18,8 @@ use tokio_util::task::TaskTracker;
 use crate::auth::Nonce;
 use crate::betas::ALLOWED_BETAS;
 use crate::catalogue::Model;
+use crate::connection::{ConnectionLimits, Connections};
+use crate::host_names::HostNames;
 use crate::lease::{Lease, Registration, Registry};
 use crate::ledger::{Ledger, LedgerError, LedgerOptions};
 use crate::limits::{Desk, Limits, OverLimit, SessionLimits, SessionStatus};
@@ -27,7 +29,7 @@ use crate::observe::RequestObserver;
 use crate::prices::{Price, Prices};
 use crate::server;
 use crate::sign_in::SignIns;
-use crate::upstreams::{self, Offers, Upstreams};
+use crate::upstreams::{self, Offers, Reach, Upstreams};
 use crate::usage::UsageTotals;
 
 /// How a gateway is set up.
@@ -38,6 +40,10 @@ pub struct GatewayConfig {
     pub allowed_betas: Vec<String>,
     /// Where to listen; port 0 takes any free port.
     pub listen: SocketAddr,
+    /// Names that `Host` headers may have beside loopback, without a port.
+    pub allowed_hosts: Vec<String>,
+    /// How many connections there may be, and for how long.
+    pub connections: ConnectionLimits,
     /// Whether a bearer with the right nonce but an unknown id is served. Inside the host it is not.
     pub accept_unregistered: bool,
     /// How much may be used.
@@ -65,6 +71,8 @@ impl GatewayConfig {
             upstreams,
             allowed_betas: ALLOWED_BETAS.map(str::to_owned).into(),
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            allowed_hosts: Vec::new(),
+            connections: ConnectionLimits::default(),
             accept_unregistered: false,
             limits: Limits::default(),
             over_limit: OverLimit::HOLD,
@@ -148,6 +156,8 @@ impl Gateway {
         }
         let shared = Arc::new(Shared {
             nonce,
+            host_names: HostNames::new(address, config.allowed_hosts),
+            connections: Arc::new(Connections::new(config.connections)),
             registry: Arc::new(Registry::new(config.accept_unregistered, Arc::clone(&desk), stop.clone())),
             offers: RwLock::new(Arc::new(offers)),
             model_cache,
@@ -226,12 +236,12 @@ impl Gateway {
     /// The models that are known to be on offer, the default upstream's first; never empty.
     #[must_use]
     pub fn models(&self) -> Vec<Model> {
-        self.shared.offers().known_models(None)
+        self.shared.offers().known_models(Reach::All)
     }
 
     /// Asks all upstreams for their models; those that do not answer keep what is known about them.
     pub async fn refresh_models(&self) -> Vec<Model> {
-        self.shared.fetch_models().await.known_models(None)
+        self.shared.fetch_models().await.known_models(Reach::All)
     }
 
     /// The limits as they are now.
@@ -290,6 +300,12 @@ impl Gateway {
         self.shared.taken.load(Ordering::Relaxed)
     }
 
+    /// How many connections are open on which no bearer was shown.
+    #[must_use]
+    pub fn unauthenticated_connections(&self) -> usize {
+        self.shared.connections.unauthenticated()
+    }
+
     /// Returns as soon as no request is being answered.
     pub async fn idle(&self) {
         // Fails only when the sender is gone, and `self` holds it.
@@ -338,6 +354,8 @@ async fn open_ledger(dir: Option<PathBuf>) -> Result<Ledger, LedgerError> {
 /// What all connections of one gateway share.
 pub(crate) struct Shared {
     pub(crate) nonce: Nonce,
+    pub(crate) host_names: HostNames,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) registry: Arc<Registry>,
     offers: RwLock<Arc<Offers>>,
     model_cache: Option<ModelCache>,

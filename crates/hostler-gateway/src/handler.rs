@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Body, Incoming};
 
 use crate::betas;
+use crate::connection::{Connection, TooBusy};
 use crate::envelope::{self, RequestEnvelope};
 use crate::error::{ApiError, ErrorKind};
 use crate::gateway::Shared;
@@ -30,13 +31,22 @@ const MAX_BODY_BYTES: usize = 32 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// Answers any request; failures are answers too.
-pub(crate) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<ResponseBody> {
+pub(crate) async fn answer(
+    shared: &Arc<Shared>,
+    connection: &Connection,
+    request: Request<Incoming>,
+) -> Response<ResponseBody> {
     let (parts, body) = request.into_parts();
+    if let Err(refused) = shared.host_names.check(&parts) {
+        tracing::debug!(method = %parts.method, path = parts.uri.path(), "a request for another host was refused");
+        discard(body).await;
+        return refused.into_response();
+    }
     if let Some(text) = public(shared, &parts) {
         return Response::new(Either::Left(Full::new(text)));
     }
     let mut passage = Passage::begin(Arc::clone(shared), &parts.method, parts.uri.path());
-    let answered = match authenticate(shared, &parts.headers) {
+    let answered = match authenticate(shared, connection, &parts.headers) {
         Ok(holder) => {
             passage.authenticated(&holder.id);
             let answering = answer_caller(shared, &holder, &parts, body, &mut passage);
@@ -68,14 +78,19 @@ fn public(shared: &Shared, parts: &Parts) -> Option<Bytes> {
     }
 }
 
-fn authenticate(shared: &Shared, headers: &HeaderMap) -> Result<Arc<Holder>, ApiError> {
+fn authenticate(shared: &Shared, connection: &Connection, headers: &HeaderMap) -> Result<Arc<Holder>, ApiError> {
     let id = shared.nonce.check(headers)?;
-    shared.registry.find(id).ok_or_else(|| {
+    let holder = shared.registry.find(id).ok_or_else(|| {
         ApiError::new(
             ErrorKind::Authentication,
             "The bearer belongs to no agent that is running; it may have been revoked.",
         )
-    })
+    })?;
+    connection.authenticated().map_err(|TooBusy| {
+        let message = "The gateway answers as many requests as it may; try again in a moment.";
+        ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Overloaded, message)
+    })?;
+    Ok(holder)
 }
 
 async fn answer_caller(
@@ -85,7 +100,7 @@ async fn answer_caller(
     body: Incoming,
     passage: &mut Passage,
 ) -> Result<Response<ResponseBody>, ApiError> {
-    let body = read(body).await?;
+    let body = read(body, shared.connections.limits().body_timeout).await?;
     if let Some(observer) = &shared.observer {
         observer.observe(ObservedRequest {
             lease: holder.id.clone(),
@@ -128,8 +143,7 @@ async fn route(
     let envelope = RequestEnvelope::read(&body)?;
     passage.taken_on();
     let offers = shared.offers();
-    let own = holder.lease.as_ref().and_then(|lease| lease.upstream.as_deref());
-    let (offer, asked) = offers.route(own, &envelope.model)?;
+    let (offer, asked) = offers.route(holder.reach(), &envelope.model)?;
     passage.routed(&offer.name, asked);
     let model = match offer.resolve(asked).await {
         Ok(Resolved::Model(model)) => model,
@@ -189,6 +203,9 @@ async fn count_tokens(
     passage: &mut Passage,
 ) -> Result<Response<ResponseBody>, ApiError> {
     let Routed { offer, call } = route(shared, holder, parts, body, passage).await?;
+    // It counts as a request of its own: an upstream answers it, or the gateway itself with as much work.
+    let permit = shared.desk.admit(&holder.account).await.map_err(|too_much| over_limit(holder, too_much))?;
+    let _meter = Meter::start(Arc::clone(holder), permit, None);
     let call = UpstreamCall { stream: false, ..call };
     let answer = offer.upstream.count_tokens(call).await.map_err(|error| refused(holder, &offer, error))?;
     match answer.body {
@@ -232,13 +249,17 @@ fn ended() -> ApiError {
     ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, ErrorKind::Api, relay::ENDED)
 }
 
-/// Reads the whole body, up to the limit.
-async fn read(mut body: Incoming) -> Result<Bytes, ApiError> {
+/// Reads the whole body, up to the limit; each piece of it has so long to arrive.
+async fn read(mut body: Incoming, timeout: Duration) -> Result<Bytes, ApiError> {
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if announced <= MAX_BODY_BYTES {
         let mut read = BytesMut::with_capacity(announced);
         loop {
-            let Some(frame) = body.frame().await else {
+            let frame = tokio::time::timeout(timeout, body.frame()).await.map_err(|_| {
+                let message = "The request's body did not arrive in time; send it again.";
+                ApiError::with_status(StatusCode::REQUEST_TIMEOUT, ErrorKind::InvalidRequest, message)
+            })?;
+            let Some(frame) = frame else {
                 return Ok(read.freeze());
             };
             let frame = frame.map_err(|error| {

@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::auth::Nonce;
 use crate::limits::{Account, Desk, SessionStatus};
+use crate::upstreams::Reach;
 use crate::usage::{UsageCell, UsageTotals};
 
 /// What an agent process is registered for. The session is what its requests are counted
@@ -21,7 +22,7 @@ pub struct Lease {
     pub session: String,
     /// The chat of that session.
     pub chat: String,
-    /// The upstream for models that do not name one; the gateway's default if absent.
+    /// The one upstream that its bearer reaches; the gateway's default if absent.
     pub upstream: Option<String>,
 }
 
@@ -89,6 +90,16 @@ pub(crate) struct Holder {
     pub(crate) account: Arc<Account>,
     /// Cancelled when the lease is revoked or the gateway stops.
     pub(crate) ended: CancellationToken,
+}
+
+impl Holder {
+    /// Which upstreams its requests may go to.
+    pub(crate) fn reach(&self) -> Reach<'_> {
+        match &self.lease {
+            Some(lease) => Reach::One(lease.upstream.as_deref()),
+            None => Reach::All,
+        }
+    }
 }
 
 /// The leases that are alive.

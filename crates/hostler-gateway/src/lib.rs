@@ -3,7 +3,8 @@
 //! An agent process gets a bearer that is worth something only here and only while the process is registered; the
 //! upstream's own credential never leaves this crate. One request goes this way:
 //!
-//! 1. `server` accepts the connection, `handler` authenticates (before anything else), reads and checks the body;
+//! 1. `server` accepts the connection, which `connection` bounds in number and time; `handler` checks the `Host` header and
+//!    authenticates (before anything else), reads and checks the body;
 //! 2. `limits` lets it through, holds it or refuses it, by what the `ledger` says is used;
 //! 3. an [`Upstream`] answers with a whole body or with a stream of server-sent events;
 //! 4. `relay` waits for the first event, then passes events on as they come, while `usage` reads the token counts
@@ -16,6 +17,7 @@
 mod auth;
 mod betas;
 mod catalogue;
+mod connection;
 mod credential;
 mod dollars;
 mod envelope;
@@ -25,6 +27,7 @@ mod error;
 pub mod fuzzing;
 mod gateway;
 mod handler;
+mod host_names;
 mod lease;
 mod ledger;
 mod limits;
@@ -45,6 +48,7 @@ mod usage;
 
 pub use betas::ALLOWED_BETAS;
 pub use catalogue::Model;
+pub use connection::ConnectionLimits;
 pub use credential::keyring::{Keyring, SystemKeyring};
 pub use credential::vault::{CredentialVault, Kept, Place, StoredCredential};
 pub use credential::{

@@ -85,7 +85,7 @@ pub(crate) async fn one(shared: &Arc<Shared>, holder: &Holder, id: &str) -> Resu
 async fn known(shared: &Arc<Shared>, holder: &Holder) -> Vec<Model> {
     // The lists are asked for here, where a client waits for them, and nowhere on the way of a message.
     let offers = shared.fetch_models().await;
-    offers.known_models(holder.lease.as_ref().and_then(|lease| lease.upstream.as_deref()))
+    offers.known_models(holder.reach())
 }
 
 fn json(value: &impl Serialize) -> Result<Response<ResponseBody>, ApiError> {

@@ -92,6 +92,7 @@ impl Relay {
     /// once: a client that takes its time to read the rest does not keep the call alive.
     fn end(&mut self, why: impl FnOnce() -> (ErrorKind, String)) {
         self.over = true;
+        self.watch.meter.settle();
         self.events = stream::empty().boxed();
         if !self.watch.finished {
             self.watch.failed = true;
@@ -103,6 +104,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
+        self.watch.meter.settle();
         self.passage.used(self.watch.meter.tokens());
     }
 }
@@ -194,6 +196,7 @@ impl Watch {
                     renamed = envelope::renamed(&event.data(), model_id::agent_form)
                         .map(|json| (span, sse::frame("message_start", &json)));
                 }
+                b"content_block_delta" => meter.see_content(event),
                 b"message_delta" => meter.see_delta(event),
                 b"message_stop" => *finished = true,
                 b"error" => {

@@ -10,6 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::TaskTracker;
 
+use crate::connection::{Connection, TrackedBody};
 use crate::gateway::Shared;
 use crate::handler;
 
@@ -28,7 +29,8 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: Ta
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    tasks.spawn(serve(stream, Arc::clone(&shared)));
+                    let connection = shared.connections.accept();
+                    tasks.spawn(serve(stream, connection, Arc::clone(&shared)));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the gateway could not accept a connection");
@@ -41,20 +43,33 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, tasks: Ta
 }
 
 /// Serves one connection to its end.
-async fn serve(stream: TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, place: Arc<Connection>, shared: Arc<Shared>) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY could not be set");
     }
     let stop = shared.stop.clone();
-    let service = service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(handler::answer(&shared, request).await) }
+    let service = service_fn(|request| {
+        let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
+        async move {
+            let tracked = place.begin_request();
+            let response = handler::answer(&shared, &place, request).await;
+            Ok::<_, Infallible>(response.map(|body| TrackedBody { body, _request: tracked }))
+        }
     });
     let mut http = http1::Builder::new();
     http.max_buf_size(BUFFER_BYTES);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => Ok(ended),
+        reason = place.overdue() => {
+            tracing::debug!(reason, "a connection was closed");
+            // A request may have begun at this very moment; it is answered, and the last one on this connection.
+            if !place.is_in_request() {
+                return;
+            }
+            connection.as_mut().graceful_shutdown();
+            Ok(connection.as_mut().await)
+        }
         () = stop.cancelled() => {
             // Requests in flight end by themselves now (their leases ended too); this lets their last bytes out.
             connection.as_mut().graceful_shutdown();

@@ -69,6 +69,25 @@ impl Upstreams {
     }
 }
 
+/// Which upstreams a caller's requests may go to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach<'a> {
+    /// The one of this name, or the default.
+    One(Option<&'a str>),
+    /// All of them; the default for a model that names none.
+    All,
+}
+
+impl<'a> Reach<'a> {
+    /// The upstream for models that name none, if it is not the default.
+    fn own(self) -> Option<&'a str> {
+        match self {
+            Self::One(own) => own,
+            Self::All => None,
+        }
+    }
+}
+
 /// An upstream on offer, with what is known about its models.
 pub(crate) struct Offer {
     pub(crate) name: String,
@@ -100,19 +119,26 @@ impl Offers {
         self.0.iter().find(|offer| offer.name == name)
     }
 
-    /// Who serves a request: the upstream that its model id names, else the caller's own, else the default.
+    /// Who serves a request: the upstream that its model id names, else the caller's own, else the default. A caller that
+    /// reaches one upstream is refused another one.
     ///
     /// Gives back the model id without the upstream's name too.
-    pub(crate) fn route<'a>(&self, own: Option<&str>, model: &'a str) -> Result<(&Arc<Offer>, &'a str), ApiError> {
-        let (name, model) = match split(model) {
-            Some((name, model)) => (Some(name), model),
-            None => (own, model),
+    pub(crate) fn route<'a>(&self, reach: Reach<'_>, model: &'a str) -> Result<(&Arc<Offer>, &'a str), ApiError> {
+        let (asked, model) = split(model).map_or((None, model), |(name, model)| (Some(name), model));
+        let own = match reach.own() {
+            None => self.0.first().ok_or_else(|| no_upstream("default")),
+            Some(name) => self.named(name).ok_or_else(|| no_upstream(name)),
         };
-        let Some(name) = name else {
-            let first = self.0.first();
-            return first.map(|offer| (offer, model)).ok_or_else(|| no_upstream("default"));
-        };
-        self.named(name).map(|offer| (offer, model)).ok_or_else(|| no_upstream(name))
+        match asked {
+            None => own.map(|own| (own, model)),
+            Some(name) if reach == Reach::All => {
+                self.named(name).map(|offer| (offer, model)).ok_or_else(|| no_upstream(name))
+            }
+            Some(name) => match own? {
+                own if own.name == name => Ok((own, model)),
+                own => Err(out_of_reach(name, &own.name)),
+            },
+        }
     }
 }
 
@@ -127,12 +153,14 @@ impl Offers {
         futures::future::join_all(asking).await;
     }
 
-    /// The models that are known, as a caller asks for them: its own upstream's first and by their plain ids.
-    pub(crate) fn known_models(&self, own: Option<&str>) -> Vec<Model> {
-        let own = own.and_then(|name| self.named(name)).or(self.0.first());
+    /// The models that are known and that a caller reaches, as it asks for them: its own upstream's first and by their plain
+    /// ids.
+    pub(crate) fn known_models(&self, reach: Reach<'_>) -> Vec<Model> {
+        let own = reach.own().and_then(|name| self.named(name)).or(self.0.first());
         let is_own = |offer: &Arc<Offer>| own.is_some_and(|own| Arc::ptr_eq(own, offer));
+        let others = self.0.iter().filter(|offer| reach == Reach::All && !is_own(offer));
         let mut models = Vec::new();
-        for offer in own.into_iter().chain(self.0.iter().filter(|offer| !is_own(offer))) {
+        for offer in own.into_iter().chain(others) {
             let listed = match offer.models.known() {
                 Some(listed) => listed,
                 None if is_own(offer) => catalogue::bundled().into(),
@@ -166,6 +194,11 @@ pub(crate) fn join(name: &str, model: &str) -> String {
 
 fn no_upstream(name: &str) -> ApiError {
     ApiError::new(ErrorKind::NotFound, &format!("There is no upstream called {name:?}; see /v1/models."))
+}
+
+fn out_of_reach(name: &str, own: &str) -> ApiError {
+    let message = format!("This bearer reaches the upstream {own:?} and not {name:?}; see /v1/models.");
+    ApiError::new(ErrorKind::Permission, &message)
 }
 
 /// What a request for a model comes to.
@@ -222,18 +255,25 @@ mod tests {
     }
 
     #[test]
-    fn the_model_id_beats_the_lease_and_the_lease_beats_the_default() {
+    fn a_lease_reaches_one_upstream_and_other_callers_reach_all() {
+        use Reach::{All, One};
         let offers = Offers::new(Upstreams::new(vec![named("a"), named("b"), named("c")]).unwrap(), None);
         for (own, model, expected) in [
-            (None, "m", Some(("a", "m"))),
-            (Some("b"), "m", Some(("b", "m"))),
-            (Some("b"), "@c:m", Some(("c", "m"))),
-            (None, "@c:x:y", Some(("c", "x:y"))),
-            (None, "@d:m", None),
-            (Some("d"), "m", None),
+            (One(None), "m", Some(("a", "m"))),
+            (One(None), "@a:m", Some(("a", "m"))),
+            (One(None), "@c:m", None),
+            (One(Some("b")), "m", Some(("b", "m"))),
+            (One(Some("b")), "@b:m", Some(("b", "m"))),
+            (One(Some("b")), "@a:m", None),
+            (One(Some("b")), "@c:m", None),
+            (One(Some("d")), "m", None),
+            (One(Some("d")), "@a:m", None),
+            (All, "m", Some(("a", "m"))),
+            (All, "@c:x:y", Some(("c", "x:y"))),
+            (All, "@d:m", None),
             // Not the form `@name:model`: an id like any other.
-            (None, "@c", Some(("a", "@c"))),
-            (None, "@c:", Some(("a", "@c:"))),
+            (All, "@c", Some(("a", "@c"))),
+            (One(None), "@c:", Some(("a", "@c:"))),
         ] {
             let routed = offers.route(own, model).map(|(offer, model)| (offer.name.clone(), model)).ok();
             assert_eq!(routed.as_ref().map(|(name, model)| (name.as_str(), *model)), expected, "{own:?} {model}");

@@ -1,12 +1,15 @@
 //! Token counts, read from the answers as they pass.
 //!
-//! Counts go to the lease, the session and the day as soon as they are seen. A client that leaves in the middle cancels
-//! the upstream call, so the upstream's last count never comes: what had been seen until then is what is charged, which
-//! is all of the input and of the output what the upstream had told.
+//! Counts go to the lease, the session and the day as soon as they are seen. A stream that is cut off, by the client or by the
+//! upstream, never reports its last count: what the model has written since the last report is then estimated from the deltas
+//! that have passed, at four bytes for a token and at least one token for a delta. What was reported is never undercut. Input that
+//! an upstream reports only at the end of a stream is not estimated.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde::Deserialize;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer};
 
 use crate::dollars::Dollars;
 use crate::lease::Holder;
@@ -120,6 +123,10 @@ pub(crate) struct Meter {
     seen: TokenCounts,
     /// The part of what was written to the cache that is kept for an hour, which costs more.
     hour: u64,
+    /// Output tokens that a `message_delta` event has reported.
+    reported_output: u64,
+    /// The content that has passed since then.
+    unreported: Content,
 }
 
 impl Meter {
@@ -131,7 +138,8 @@ impl Meter {
     /// Starts the meter of a request that is about to be sent to the upstream; the permit has counted it already.
     pub(crate) fn start(holder: Arc<Holder>, permit: Permit, price: Option<Price>) -> Self {
         holder.usage.add(&UsageTotals::REQUEST);
-        Self { holder, permit, price, seen: TokenCounts::default(), hour: 0 }
+        let seen = TokenCounts::default();
+        Self { holder, permit, price, seen, hour: 0, reported_output: 0, unreported: Content::default() }
     }
 
     /// Reads the counts of a `message_start` event.
@@ -143,7 +151,28 @@ impl Meter {
 
     /// Reads the counts of a `message_delta` event.
     pub(crate) fn see_delta(&mut self, event: Event<'_>) {
-        self.see_body(&event.data());
+        if let Ok(Metered { usage: Some(usage) }) = serde_json::from_slice::<Metered>(&event.data()) {
+            if let Some(output @ 1..) = usage.output_tokens {
+                (self.reported_output, self.unreported) = (output, Content::default());
+            }
+            self.report(&usage);
+        }
+    }
+
+    /// Measures a `content_block_delta` event, in case that its stream is cut off before it reports its usage.
+    pub(crate) fn see_content(&mut self, event: Event<'_>) {
+        if let Ok(ContentDelta { delta }) = serde_json::from_slice::<ContentDelta>(&event.data()) {
+            self.unreported.add(delta.bytes());
+        }
+    }
+
+    /// The stream is over: content after the last report is charged by its estimate.
+    pub(crate) fn settle(&mut self) {
+        let unreported = std::mem::take(&mut self.unreported).tokens();
+        if unreported > 0 {
+            self.reported_output = self.reported_output.saturating_add(unreported);
+            self.report(&Usage { output_tokens: Some(self.reported_output), ..Usage::default() });
+        }
     }
 
     /// Reads the counts of a whole message.
@@ -173,6 +202,73 @@ impl Meter {
         };
         self.holder.usage.add(&change);
         self.permit.charge(&change);
+    }
+}
+
+/// Bytes of UTF-8 that one token of output holds on average; tokens of prose and code hold three to five.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// What the model has written.
+#[derive(Default)]
+struct Content {
+    bytes: u64,
+    /// Deltas that were not empty.
+    deltas: u64,
+}
+
+impl Content {
+    fn add(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.deltas += u64::from(bytes > 0);
+    }
+
+    /// An estimate: a delta that is not empty holds at least one token.
+    fn tokens(&self) -> u64 {
+        self.bytes.div_ceil(BYTES_PER_TOKEN).max(self.deltas)
+    }
+}
+
+/// A piece of content that the model has written: text, thinking, or the input of a tool.
+#[derive(Deserialize)]
+struct ContentDelta {
+    delta: WrittenContent,
+}
+
+#[derive(Deserialize)]
+struct WrittenContent {
+    #[serde(default)]
+    text: Length,
+    #[serde(default)]
+    thinking: Length,
+    #[serde(default)]
+    partial_json: Length,
+}
+
+impl WrittenContent {
+    fn bytes(&self) -> u64 {
+        self.text.0.saturating_add(self.thinking.0).saturating_add(self.partial_json.0)
+    }
+}
+
+/// The length of a string in bytes; the string itself is not kept.
+#[derive(Default)]
+struct Length(u64);
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Counter;
+        impl Visitor<'_> for Counter {
+            type Value = Length;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Length, E> {
+                Ok(Length(u64::try_from(text.len()).unwrap_or(u64::MAX)))
+            }
+        }
+        deserializer.deserialize_str(Counter)
     }
 }
 

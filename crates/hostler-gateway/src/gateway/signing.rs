@@ -12,7 +12,7 @@ use crate::credential::Standing;
 use crate::error;
 use crate::sign_in::{Protected, SignInError, SignInTurn};
 use crate::upstream::UpstreamError;
-use crate::upstreams::Offer;
+use crate::upstreams::{Offer, Reach};
 
 /// More is no token.
 const MAX_TOKEN: usize = 16 * 1024;
@@ -42,7 +42,7 @@ impl Gateway {
     #[must_use]
     pub fn sign_in_for(&self, model: &str) -> Option<Protected> {
         let offers = self.shared.offers();
-        let (offer, _) = offers.route(None, model).ok()?;
+        let (offer, _) = offers.route(Reach::All, model).ok()?;
         let (resource, standing) = (offer.upstream.resource()?, offer.upstream.standing());
         (standing != Standing::Ready).then_some(Protected { resource, standing, required: true })
     }

@@ -31,6 +31,96 @@ async fn only_a_whole_bearer_of_ours_is_let_in() {
     assert!(fixture.log.requests().is_empty());
 }
 
+/// Every route that there is, and some that there are not.
+const ROUTES: [(&str, &str); 10] = [
+    ("POST", "/"),
+    ("POST", "/v1/messages"),
+    ("POST", "/v1/messages?beta=true"),
+    ("POST", "/v1/messages/count_tokens"),
+    ("GET", "/v1/models"),
+    ("GET", "/v1/models/claude-sonnet-4-5"),
+    ("GET", "/metrics"),
+    ("GET", "/healthz"),
+    ("OPTIONS", "/v1/messages"),
+    ("GET", "/no/such/route"),
+];
+
+#[tokio::test]
+async fn no_route_answers_without_a_bearer() {
+    let upstream = TestUpstream::start([]).await;
+    let fixture = Fixture::anthropic(&upstream).await;
+    for (method, path) in ROUTES {
+        let sent = fixture.client.request(method.parse().unwrap(), fixture.url(path)).body(request("hi", true));
+        let (status, kind, _) = error(sent.send().await.unwrap()).await;
+        assert_eq!((status, kind.as_str()), (401, "authentication_error"), "{method} {path}");
+    }
+    // A route that is added must be added to the table above, too: an authenticated caller is told what there is.
+    let unknown = fixture.client.get(fixture.url("/no/such/route")).bearer_auth(fixture.bearer()).send().await.unwrap();
+    let (_, _, message) = error(unknown).await;
+    assert!(message.ends_with("POST /v1/messages, POST /v1/messages/count_tokens and GET /v1/models."), "{message}");
+    assert!(upstream.received().is_empty());
+}
+
+/// What stands in the place of a key in attacks on key checks: SQL, quotes, NUL and other bytes that are no text, and sheer length.
+fn hostile_values(nonce: &str, id: &str) -> Vec<Vec<u8>> {
+    let mut values: Vec<Vec<u8>> = [
+        "' OR '1'='1",
+        "\" OR \"\"=\"",
+        "'; DROP TABLE sessions; --",
+        "x' UNION SELECT token FROM tokens --",
+        "%",
+        "_",
+        "*",
+        ".",
+        "null",
+        "undefined",
+        "[object Object]",
+    ]
+    .iter()
+    .flat_map(|value| {
+        [value.to_string(), format!("{value}.{id}"), format!("{nonce}.{value}"), format!("{nonce}{value}.{id}")]
+    })
+    .map(String::into_bytes)
+    .collect();
+    values.push(b"\xff\xfe\x80.".to_vec());
+    values.push([nonce.as_bytes(), b".\xff"].concat());
+    values.push([nonce.as_bytes(), b"\x80.", id.as_bytes()].concat());
+    values.push("a".repeat(30_000).into_bytes());
+    values.push(format!("{nonce}.{}", "a".repeat(30_000)).into_bytes());
+    values.push(format!("{}.{id}", nonce.to_uppercase()).into_bytes());
+    values.push(format!("{nonce}.{id},{nonce}.{id}").into_bytes());
+    values
+}
+
+#[tokio::test]
+async fn bearers_with_sql_and_bytes_that_are_no_text_are_refused() {
+    let upstream = TestUpstream::start([]).await;
+    let fixture = Fixture::anthropic(&upstream).await;
+    let (nonce, id) = fixture.bearer().split_once('.').unwrap();
+    for value in hostile_values(nonce, id) {
+        let header = [b"Bearer ", value.as_slice()].concat();
+        let header = http::HeaderValue::from_bytes(&header).unwrap();
+        let sent = fixture.client.post(fixture.url("/v1/messages")).header("authorization", header);
+        let refused = sent.body(request("hi", true)).send().await.unwrap();
+        assert_eq!(error(refused).await.0, 401, "{}", String::from_utf8_lossy(&value));
+    }
+    assert!(upstream.received().is_empty());
+}
+
+#[tokio::test]
+async fn a_bearer_with_a_nul_byte_is_no_request() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let fixture = Fixture::scripted().await;
+    let host = fixture.gateway.address();
+    let mut stream = tokio::net::TcpStream::connect(host).await.unwrap();
+    let bearer = fixture.bearer();
+    let head = format!("GET /v1/models HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {bearer}\0x\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+}
+
 #[tokio::test]
 async fn the_root_answers_without_a_bearer() {
     let fixture = Fixture::scripted().await;

@@ -115,6 +115,28 @@ async fn a_caller_without_a_registration_has_a_budget_by_its_id() {
 }
 
 #[tokio::test]
+async fn counting_tokens_is_limited_like_a_message() {
+    let pace = Limits { requests_per_minute: Some(2), ..Limits::default() };
+    let concurrent = Limits { concurrent: Some(0), ..Limits::default() };
+    for (limits, allowed) in [(requests(2), 2), (pace, 2), (concurrent, 0)] {
+        let caller = Caller::start(GatewayConfig { limits, over_limit: OverLimit::Refuse, ..config() }).await;
+        let count = || {
+            let url = format!("{}/v1/messages/count_tokens", caller.gateway.base_url());
+            let bearer = caller.registration.bearer().expose_secret();
+            caller.client.post(url).bearer_auth(bearer).body(request("hi", false)).send()
+        };
+        for _ in 0..allowed {
+            assert_eq!(count().await.unwrap().status(), 200);
+        }
+        let (status, kind, _) = error(count().await.unwrap()).await;
+        assert_eq!((status, kind.as_str()), (429, "rate_limit_error"));
+        assert_eq!(caller.ask("hi", false).await.status(), 429, "they share their limits");
+        assert_eq!(caller.status().totals.requests, allowed);
+        assert_eq!(caller.registration.usage().requests, allowed);
+    }
+}
+
+#[tokio::test]
 async fn a_held_request_goes_on_when_the_limit_is_raised() {
     let caller = Caller::start(GatewayConfig { limits: requests(1), ..config() }).await;
     assert_eq!(caller.ask("hi", true).await.status(), 200);

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
-use crate::support::{Fixture, Reply, TestUpstream, client, error, event, events, short_message};
+use crate::support::{Fixture, Reply, TestUpstream, client, error, event, events, short_message, string};
 
 /// An upstream with a list of models, which answers in its own ids and remembers what it was asked.
 struct Lister {
@@ -187,30 +187,54 @@ async fn a_list_is_renewed_when_it_is_old_or_lacks_a_model() {
 }
 
 #[tokio::test]
-async fn the_upstream_is_chosen_by_the_model_then_by_the_lease_then_by_default() {
+async fn a_bearer_reaches_the_upstream_of_its_lease_and_no_other() {
     let (first, second) =
         (Lister::new(&["claude-sonnet-4.5"], UnknownModels::Refuse), Lister::new(&["gpt-5"], UnknownModels::Refuse));
     let upstreams = Upstreams::new(vec![named("first", first.clone()), named("second", second.clone())]).unwrap();
-    let gateway = Gateway::start(GatewayConfig::new(upstreams)).await.unwrap();
+    let config = GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(upstreams) };
+    let gateway = Gateway::start(config).await.unwrap();
     let lease = |upstream: Option<&str>| {
         let upstream = upstream.map(str::to_owned);
         gateway.register(Lease { session: "s".to_owned(), chat: "c".to_owned(), upstream })
     };
     let (plain, bound, lost) = (lease(None), lease(Some("second")), lease(Some("gone")));
-    let send = async |registration: &hostler_gateway::Registration, model: &str| {
-        let url = format!("{}/v1/messages", gateway.base_url());
-        let bearer = registration.bearer().expose_secret().to_owned();
-        client().post(url).bearer_auth(bearer).body(request(model, false)).send().await.unwrap().status().as_u16()
+    let bearer = |registration: &hostler_gateway::Registration| registration.bearer().expose_secret().to_owned();
+    let (plain, bound, lost) = (bearer(&plain), bearer(&bound), bearer(&lost));
+    let anybody = format!("{}.anybody", gateway.nonce().expose_secret());
+    for (bearer, model, status) in [
+        (&plain, "claude-sonnet-4-5", 200),
+        (&plain, "@first:claude-sonnet-4-5", 200),
+        (&plain, "@second:gpt-5", 403),
+        (&plain, "gpt-5", 404),
+        (&plain, "@nobody:gpt-5", 403),
+        (&bound, "gpt-5", 200),
+        (&bound, "@second:gpt-5", 200),
+        (&bound, "@first:claude-sonnet-4-5", 403),
+        (&lost, "gpt-5", 404),
+        (&lost, "@first:claude-sonnet-4-5", 404),
+        (&anybody, "claude-sonnet-4-5", 200),
+        (&anybody, "@second:gpt-5", 200),
+        (&anybody, "@nobody:gpt-5", 404),
+    ] {
+        for path in ["/v1/messages", "/v1/messages/count_tokens"] {
+            let url = format!("{}{path}", gateway.base_url());
+            let sent = client().post(url).bearer_auth(bearer).body(request(model, false)).send().await.unwrap();
+            let status = if path.ends_with("count_tokens") && status == 200 { 501 } else { status };
+            assert_eq!(sent.status().as_u16(), status, "{model} {path}");
+        }
+    }
+    assert_eq!(first.asked(), ["claude-sonnet-4.5"; 3]);
+    assert_eq!(second.asked(), ["gpt-5"; 3]);
+
+    let listed = async |bearer: &str| {
+        let url = format!("{}/v1/models", gateway.base_url());
+        let page = client().get(url).bearer_auth(bearer).send().await.unwrap().bytes().await.unwrap();
+        let page: Value = serde_json::from_slice(&page).unwrap();
+        page["data"].as_array().unwrap().iter().map(|model| string(&model["id"])).collect::<Vec<_>>()
     };
-    assert_eq!(send(&plain, "claude-sonnet-4-5").await, 200);
-    assert_eq!(send(&plain, "@second:gpt-5").await, 200);
-    assert_eq!(send(&bound, "gpt-5").await, 200);
-    assert_eq!(send(&bound, "@first:claude-sonnet-4-5").await, 200);
-    assert_eq!(send(&plain, "gpt-5").await, 404);
-    assert_eq!(send(&plain, "@nobody:gpt-5").await, 404);
-    assert_eq!(send(&lost, "gpt-5").await, 404);
-    assert_eq!(first.asked(), ["claude-sonnet-4.5"; 2]);
-    assert_eq!(second.asked(), ["gpt-5"; 2]);
+    assert_eq!(listed(&plain).await, ["claude-sonnet-4-5"]);
+    assert_eq!(listed(&bound).await, ["gpt-5"]);
+    assert_eq!(listed(&anybody).await, ["claude-sonnet-4-5", "@second:gpt-5"]);
     gateway.stop().await;
 }
 
@@ -221,7 +245,7 @@ async fn the_catalogue_is_merged_and_a_failing_upstream_hides_only_itself() {
         named("broken", Lister::broken()),
         named("other", Lister::new(&["claude-opus-4.6"], UnknownModels::Refuse)),
     ];
-    let fixture = Fixture::of(Upstreams::new(upstreams).unwrap()).await;
+    let fixture = Fixture::unregistered(Upstreams::new(upstreams).unwrap()).await;
     assert_eq!(ids(&fixture).await, ["claude-sonnet-4-5", "gpt-5", "@other:claude-opus-4-6"]);
     let page: Value = serde_json::from_slice(&get(&fixture, "/v1/models").await.bytes().await.unwrap()).unwrap();
     assert_eq!((&page["has_more"], &page["first_id"]), (&json!(false), &json!("claude-sonnet-4-5")));

@@ -31,6 +31,8 @@ pub(crate) struct Fixture {
     pub(crate) registration: Registration,
     pub(crate) log: Arc<RequestLog>,
     pub(crate) client: reqwest::Client,
+    /// In place of the registered caller's, if it is to be another one.
+    other_bearer: Option<String>,
 }
 
 impl Fixture {
@@ -47,15 +49,27 @@ impl Fixture {
     }
 
     pub(crate) async fn of(upstreams: Upstreams) -> Self {
+        Self::start(GatewayConfig::new(upstreams)).await
+    }
+
+    /// A gateway that is used by a caller without a registration, who reaches all upstreams.
+    pub(crate) async fn unregistered(upstreams: Upstreams) -> Self {
+        let config = GatewayConfig { accept_unregistered: true, ..GatewayConfig::new(upstreams) };
+        let fixture = Self::start(config).await;
+        let bearer = format!("{}.anybody", fixture.gateway.nonce().expose_secret());
+        Self { other_bearer: Some(bearer), ..fixture }
+    }
+
+    async fn start(config: GatewayConfig) -> Self {
         let log = Arc::new(RequestLog::with_capacity(8));
-        let config = GatewayConfig { observer: Some(log.clone()), ..GatewayConfig::new(upstreams) };
+        let config = GatewayConfig { observer: Some(log.clone()), ..config };
         let gateway = Gateway::start(config).await.unwrap();
         let registration = gateway.register(lease());
-        Self { gateway, registration, log, client: client() }
+        Self { gateway, registration, log, client: client(), other_bearer: None }
     }
 
     pub(crate) fn bearer(&self) -> &str {
-        self.registration.bearer().expose_secret()
+        self.other_bearer.as_deref().unwrap_or_else(|| self.registration.bearer().expose_secret())
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

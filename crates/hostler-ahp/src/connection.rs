@@ -402,12 +402,8 @@ struct Request {
 }
 
 impl Waiting {
-    pub(crate) fn add(&self, id: RequestId) -> u64 {
-        self.add_in(id, None)
-    }
-
-    /// The same for a request that keeps a place until it is answered.
-    pub(crate) fn add_in(&self, id: RequestId, place: Option<OwnedSemaphorePermit>) -> u64 {
+    /// Adds a request, which keeps its place until it is answered.
+    pub(crate) fn add(&self, id: RequestId, place: Option<OwnedSemaphorePermit>) -> u64 {
         static NEXT: AtomicU64 = AtomicU64::new(1 << 32);
         let token = NEXT.fetch_add(1, Ordering::Relaxed);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(token, Request { id, _place: place });

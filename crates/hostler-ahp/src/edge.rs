@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use hostler_net::{host_and_port, is_loopback_name};
 use http::{HeaderMap, Uri, header};
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
@@ -115,8 +116,8 @@ impl AccessPolicy {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
         let Ok(host) = host.to_str() else { return false };
-        let name = without_port(host);
-        is_loopback(name) || self.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
+        let (name, _) = host_and_port(host);
+        is_loopback_name(name) || self.allowed_hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
     }
 
     fn origin_is_allowed(&self, headers: &HeaderMap) -> bool {
@@ -152,17 +153,6 @@ impl AccessPolicy {
 /// What the request calls us.
 fn own_host(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::HOST).and_then(|host| host.to_str().ok())
-}
-
-fn without_port(host: &str) -> &str {
-    if let Some(rest) = host.strip_prefix('[') {
-        return rest.split_once(']').map_or("", |(name, _)| name);
-    }
-    host.rsplit_once(':').map_or(host, |(name, _)| name)
-}
-
-fn is_loopback(name: &str) -> bool {
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use ahp_types::commands::{FetchTurnsParams, ListSessionsParams, SubscribeResult}
 use futures::{Stream, StreamExt as _};
 use hostler_engine::{Engine, Extent, Subscriber};
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::connection::{Context, Waiting};
 use crate::decode;
@@ -29,8 +29,18 @@ const MAX_PLANS: usize = 4;
 /// How many questions that the host has to look something up for one client may ask at a time.
 const MAX_QUESTIONS: usize = 32;
 
+/// How many requests of one client may be unanswered at a time. A client with more is not read until it takes some answers. It is
+/// larger than the number of those that may wait for the client itself, so that its answers to them are always read.
+pub(crate) const MAX_UNANSWERED: usize = 256;
+
 /// How many pages of turns may wait for one client at a time: each can be large, and the next one begins where it ends.
 const MAX_PAGES: usize = 1;
+
+/// A request that is not answered yet, and its place among those.
+struct Unanswered {
+    id: RequestId,
+    place: OwnedSemaphorePermit,
+}
 
 /// Reads one client.
 pub(crate) struct Reader {
@@ -49,6 +59,8 @@ pub(crate) struct Reader {
     plans: Arc<Semaphore>,
     /// For what the host has to look up.
     questions: Arc<Semaphore>,
+    /// For requests that are not answered yet.
+    unanswered: Arc<Semaphore>,
     /// For pages of turns that wait to be written.
     pages: Arc<Semaphore>,
     /// For what is done with files.
@@ -70,7 +82,7 @@ impl Reader {
         let lane = Lane::new(context.engine.clone(), context.tasks.clone(), ClientFiles(reverse.clone()));
         let room = |most| Arc::new(Semaphore::new(most));
         let (early, plans, questions) = (room(MAX_EARLY), room(MAX_PLANS), room(MAX_QUESTIONS));
-        let pages = room(MAX_PAGES);
+        let (pages, unanswered) = (room(MAX_PAGES), room(MAX_UNANSWERED));
         let turns = Turns::default();
         Self {
             context,
@@ -84,6 +96,7 @@ impl Reader {
             early,
             plans,
             questions,
+            unanswered,
             pages,
             turns,
             logs: None,
@@ -126,12 +139,14 @@ impl Reader {
     }
 
     /// Answers when the work is done, which is finished even if the client leaves.
-    fn later(&self, id: RequestId, work: impl Future<Output = Result<Value, RpcError>> + Send + 'static) -> bool {
+    fn later(&self, request: Unanswered, work: impl Future<Output = Result<Value, RpcError>> + Send + 'static) -> bool {
+        let Unanswered { id, place } = request;
         let replies = self.replies.clone();
         self.context.tasks.spawn(async move {
             let result = work.await;
             // The client may have left.
             let _ = replies.send(encode::answer(&id, result)).await;
+            drop(place);
         });
         true
     }
@@ -139,13 +154,13 @@ impl Reader {
     /// The same, for what the host has to look up: not too much of it at a time.
     async fn look_up(
         &self,
-        id: RequestId,
+        request: Unanswered,
         work: impl Future<Output = Result<Value, RpcError>> + Send + 'static,
     ) -> bool {
         let Ok(place) = Arc::clone(&self.questions).try_acquire_owned() else {
-            return self.reply(encode::answer(&id, Err(too_many_questions()))).await;
+            return self.reply(encode::answer(&request.id, Err(too_many_questions()))).await;
         };
-        self.later(id, async move {
+        self.later(request, async move {
             let result = work.await;
             drop(place);
             result
@@ -153,7 +168,8 @@ impl Reader {
     }
 
     /// A page of the list. Right after the start the list is still being made: then other requests do not wait for it.
-    async fn list(&self, id: RequestId, params: ListSessionsParams) -> bool {
+    async fn list(&self, request: Unanswered, params: ListSessionsParams) -> bool {
+        let Unanswered { id, place } = request;
         let engine = self.context.engine.clone();
         let page = move |engine: &Engine| match methods::list_sessions(engine, &params) {
             Ok(page) => encode::sessions(&id, &page),
@@ -167,46 +183,51 @@ impl Reader {
             engine.sessions_are_found().await;
             // The client may have left.
             let _ = replies.send(page(&engine)).await;
+            drop(place);
         });
         true
     }
 
     async fn request(&self, id: RequestId, method: &str, params: Value) -> bool {
+        let Ok(place) = Arc::clone(&self.unanswered).acquire_owned().await else { return false };
+        let request = Unanswered { id, place };
         let engine = self.context.engine.clone();
         match methods::command(&engine, &self.client_id, &self.subscriber, method, params) {
-            Command::Answer(result) => self.reply(encode::answer(&id, result)).await,
-            Command::List(params) => self.list(id, params).await,
-            Command::Subscribe(channel, extent) => self.subscribe(id, &channel, extent).await,
-            Command::FetchTurns(params) => self.fetch_turns(id, params).await,
-            Command::Resource(request) => self.resource(id, request).await,
-            Command::Search(wish) => self.later(id, async move { crate::search::search(&engine, wish).await }),
-            Command::SessionsDoctor => self.look_up(id, async move { crate::checkup::check_up(&engine).await }).await,
-            Command::Trust(request) => self.look_up(id, request.carry_out(engine)).await,
-            Command::Tag(params) => self.later(id, async move {
+            Command::Answer(result) => self.reply(encode::answer(&request.id, result)).await,
+            Command::List(params) => self.list(request, params).await,
+            Command::Subscribe(channel, extent) => self.subscribe(request, &channel, extent).await,
+            Command::FetchTurns(params) => self.fetch_turns(request.id, params).await,
+            Command::Resource(resource) => self.resource(request.id, resource).await,
+            Command::Search(wish) => self.later(request, async move { crate::search::search(&engine, wish).await }),
+            Command::SessionsDoctor => {
+                self.look_up(request, async move { crate::checkup::check_up(&engine).await }).await
+            }
+            Command::Trust(errand) => self.look_up(request, errand.carry_out(engine)).await,
+            Command::Tag(params) => self.later(request, async move {
                 engine.tag_session(&params.channel, params.tag.as_deref()).await?;
                 Ok(Value::Null)
             }),
-            Command::Audit(params) => self.later(id, async move { methods::audit(&engine, params).await }),
+            Command::Audit(params) => self.later(request, async move { methods::audit(&engine, params).await }),
             Command::SignIn(params) => {
                 // Tasks overtake each other: what the client has asked for last is settled here. A turn that is taken and
                 // not used counts for nothing.
                 let turn = engine.sign_in_turn();
-                self.look_up(id, async move { methods::sign_in(&engine, turn, params).await }).await
+                self.look_up(request, async move { methods::sign_in(&engine, turn, params).await }).await
             }
             Command::Browsers(errand) => {
                 let own = self.context.guest.as_ref().map(|guest| guest.id().to_owned());
-                self.look_up(id, errand.carry_out(self.context.passes.clone(), own)).await
+                self.look_up(request, errand.carry_out(self.context.passes.clone(), own)).await
             }
             Command::ResolveConfig(params) => {
-                self.look_up(id, async move { methods::resolve_config(&engine, params).await }).await
+                self.look_up(request, async move { methods::resolve_config(&engine, params).await }).await
             }
             Command::Completions(params) => {
-                self.look_up(id, async move { methods::completions(&engine, params).await }).await
+                self.look_up(request, async move { methods::completions(&engine, params).await }).await
             }
             Command::ConfigValues(params) => {
-                self.look_up(id, async move { methods::config_values(&engine, params).await }).await
+                self.look_up(request, async move { methods::config_values(&engine, params).await }).await
             }
-            Command::StopWork(work) => self.later(id, async move {
+            Command::StopWork(work) => self.later(request, async move {
                 let stopped = engine.stop_background_work(&work.channel, &work.id).await;
                 stopped.map(|()| Value::Null).map_err(RpcError::from)
             }),
@@ -215,31 +236,33 @@ impl Reader {
                     let end = engine.background_output(&work.channel, &work.id).await?;
                     Ok(json!({ "output": end.output, "truncated": end.truncated }))
                 };
-                self.look_up(id, output).await
+                self.look_up(request, output).await
             }
-            Command::Dispose(session) => self.later(id, async move {
+            Command::Dispose(session) => self.later(request, async move {
                 let disposed = engine.dispose_session(&session).await;
                 disposed.map(|()| Value::Null).map_err(RpcError::from)
             }),
             Command::CreateTerminal(params) => {
                 let client = self.client_id.clone();
-                self.look_up(id, async move { methods::create_terminal(&engine, &client, params).await }).await
+                self.look_up(request, async move { methods::create_terminal(&engine, &client, params).await }).await
             }
-            Command::DisposeTerminal(terminal) => self.later(id, async move {
+            Command::DisposeTerminal(terminal) => self.later(request, async move {
                 let disposed = engine.dispose_terminal(&terminal).await;
                 disposed.map(|()| Value::Null).map_err(RpcError::from)
             }),
-            Command::DropImages(params) => self.later(id, async move { methods::drop_images(&engine, params).await }),
+            Command::DropImages(params) => {
+                self.later(request, async move { methods::drop_images(&engine, params).await })
+            }
             Command::Plan(params) => match Arc::clone(&self.plans).try_acquire_owned() {
                 Ok(place) => {
                     let files = ClientFiles(self.reverse.clone());
-                    self.later(id, async move {
+                    self.later(request, async move {
                         let planned = methods::plan_attachments(&engine, params, &files).await;
                         drop(place);
                         planned
                     })
                 }
-                Err(_) => self.reply(encode::answer(&id, Err(methods::too_many_plans()))).await,
+                Err(_) => self.reply(encode::answer(&request.id, Err(methods::too_many_plans()))).await,
             },
         }
     }
@@ -280,7 +303,7 @@ impl Reader {
         let (engine, subscriber) = (self.context.engine.clone(), self.subscriber.clone());
         let (waiting, replies, pages) = (self.waiting.clone(), self.replies.clone(), Arc::clone(&self.pages));
         self.context.tasks.spawn(async move {
-            let token = waiting.add_in(id, pages.acquire_owned().await.ok());
+            let token = waiting.add(id, pages.acquire_owned().await.ok());
             let result = engine.fetch_turns(&params.channel, params.cursor.as_deref(), &subscriber, token).await;
             drop(place);
             if let Err(error) = result
@@ -293,13 +316,14 @@ impl Reader {
         true
     }
 
-    async fn subscribe(&self, id: RequestId, channel: &str, extent: Extent) -> bool {
+    async fn subscribe(&self, request: Unanswered, channel: &str, extent: Extent) -> bool {
+        let Unanswered { id, place } = request;
         if let Some(logs) = self.logs.as_ref().filter(|_| logs::is_channel(channel)) {
             let going_on = self.reply(encode::success(&id, &SubscribeResult { snapshot: None })).await;
             logs.hear(channel);
             return going_on;
         }
-        let token = self.waiting.add(id);
+        let token = self.waiting.add(id, Some(place));
         // What is not there yet is waited for; what the client says next is not.
         if self.context.engine.may_begin(channel)
             && let Ok(place) = Arc::clone(&self.early).try_acquire_owned()

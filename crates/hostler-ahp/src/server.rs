@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hostler_engine::Engine;
+use hostler_net::{EvictingSet, Member};
 use hostler_telemetry::LogTap;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -74,6 +75,7 @@ impl Server {
         };
         let local = plain.as_ref().map_or(Ok(address), TcpListener::local_addr)?;
         let seats = config.limits.socket.connections.min(Semaphore::MAX_PERMITS);
+        let unauthenticated = config.limits.socket.unauthenticated;
         let (listening, stop, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let (sender, clients) = watch::channel(0);
         let shared = Arc::new(Shared {
@@ -91,6 +93,7 @@ impl Server {
             },
             listening: listening.clone(),
             clients: sender,
+            unauthenticated: EvictingSet::new(unauthenticated),
             seats: Arc::new(Semaphore::new(seats)),
             refusals: Arc::new(Semaphore::new(REFUSALS)),
         });
@@ -138,6 +141,8 @@ struct Shared {
     context: Context,
     listening: CancellationToken,
     clients: watch::Sender<usize>,
+    /// Connections that have shown no token or browser session yet.
+    unauthenticated: Arc<EvictingSet>,
     /// For connections, on whichever listener.
     seats: Arc<Semaphore>,
     /// For those that are told that there is no seat.
@@ -158,6 +163,8 @@ async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared
                 }
             },
         };
+        let evicted = CancellationToken::new();
+        let unauthenticated = shared.unauthenticated.enter(evicted.clone());
         let (place, admission) = match Arc::clone(&shared.seats).try_acquire_owned() {
             Ok(seat) => (seat, Admission::Seated),
             Err(_) => match Arc::clone(&shared.refusals).try_acquire_owned() {
@@ -171,11 +178,12 @@ async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, shared: Arc<Shared
         let (shared, tls) = (Arc::clone(&shared), tls.clone());
         shared.context.tasks.clone().spawn(async move {
             let line = Line { peer: peer.ip(), tls: tls.is_some() };
+            let newcomer = Newcomer { evicted, _member: unauthenticated };
             match tls {
-                None => serve(stream, line, &shared, admission).await,
+                None => serve(stream, line, &shared, admission, newcomer).await,
                 Some(tls) => {
-                    if let Some(stream) = shake_hands(stream, &tls, &shared).await {
-                        serve(stream, line, &shared, admission).await;
+                    if let Some(stream) = newcomer.until_evicted(shake_hands(stream, &tls, &shared)).await {
+                        serve(stream, line, &shared, admission, newcomer).await;
                     }
                 }
             }
@@ -205,21 +213,43 @@ async fn shake_hands(stream: TcpStream, tls: &Tls, shared: &Shared) -> Option<Tl
 }
 
 /// One connection from its first byte to its last.
-async fn serve<S>(stream: S, line: Line, shared: &Shared, admission: Admission)
+async fn serve<S>(stream: S, line: Line, shared: &Shared, admission: Admission, newcomer: Newcomer)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
     let upgraded = tokio::select! {
         () = shared.listening.cancelled() => return,
-        upgraded = shared.reception.receive(stream, line, admission) => upgraded,
+        upgraded = newcomer.until_evicted(shared.reception.receive(stream, line, admission)) => upgraded,
     };
     let Some(Upgraded { stream, early, encoding, guest }) = upgraded else { return };
+    // It has shown who it is, and no longer makes room for others.
+    drop(newcomer);
     let context = Context { encoding, guest: guest.map(Arc::new), ..shared.context.clone() };
     let _present = Present::new(&shared.clients);
     ws::run(stream, early, encoding, &shared.context.limits.socket, |inbound, outbound| {
         connection::serve(context, inbound, outbound)
     })
     .await;
+}
+
+/// A connection that has shown no token or browser session yet. It makes room for newer ones.
+struct Newcomer {
+    evicted: CancellationToken,
+    _member: Member,
+}
+
+impl Newcomer {
+    /// `None` if the connection had to make room first.
+    async fn until_evicted<T>(&self, work: impl Future<Output = Option<T>>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = self.evicted.cancelled() => {
+                tracing::debug!("a connection without a token made room for another one");
+                None
+            }
+        }
+    }
 }
 
 /// Counts a client as long as it is there.

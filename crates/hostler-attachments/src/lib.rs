@@ -37,7 +37,7 @@ pub use diagnostics::Diagnostics;
 pub use error::{Code, Refusal, Rejection};
 pub use item::{Item, Reference, ReferenceKind, Selection, Source};
 pub use limits::{History, Limits};
-pub use plan::{plan, plan_unless};
+pub use plan::{decoded_pixels, plan, plan_unless};
 pub use planned::{Kind, Original, Plan, Planned, Warning};
 pub use summary::{Decision, Summary};
 pub use title::Title;

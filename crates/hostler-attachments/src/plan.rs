@@ -48,6 +48,26 @@ pub fn plan_unless(
     Some(outcome)
 }
 
+/// The most pixels that planning these items has in memory at a time, in pixels of four bytes. Nothing is decoded for it, and an
+/// item that cannot be sent counts nothing.
+#[must_use]
+pub fn decoded_pixels(items: &[Item], limits: &Limits) -> u64 {
+    let sizes: Vec<usize> = items.iter().map(received).collect();
+    let admitted = items.iter().zip(budget::admit(&sizes, limits)).filter(|(_, admitted)| admitted.is_ok());
+    let pixels = admitted.filter_map(|(item, _)| {
+        let data = match &item.source {
+            Source::Base64(text) => base64::decode(text).ok()?.into(),
+            Source::Bytes(data) => Arc::clone(data),
+            Source::Reference(_) | Source::Words(_) => return None,
+        };
+        match probe::probe(&data, &item.name, item.declared.as_deref(), limits).ok()?.0 {
+            Probed::Image(header) => Some(header.decoded_pixels()),
+            Probed::Pdf | Probed::Text(_) => None,
+        }
+    });
+    pixels.max().unwrap_or(0)
+}
+
 /// All or nothing.
 fn decided(files: Vec<Result<Planned, Refusal>>, sizes: &[usize]) -> Result<Plan, Rejection> {
     if files.iter().all(Result::is_ok) {

@@ -201,7 +201,7 @@ Examples:
   hostler proxy --upstream scripted --log-requests
   hostler proxy --listen 127.0.0.1:4000 --metrics
 
-Keys of the configuration file: proxy-listen, log-requests, metrics, and the tables
+Keys of the configuration file: proxy-listen, allowed-hosts, log-requests, metrics, and the tables
 [upstreams.NAME], [limits] and [prices.\"MODEL\"].")]
 pub(crate) struct ProxyArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:0]

@@ -25,6 +25,7 @@ pub use sessions::CreateSession;
 pub use trust::TrustedFolders;
 
 use crate::actor::Input;
+use crate::attach::PictureBudget;
 use crate::catalogue::Catalogue;
 use crate::clock::ClockExt as _;
 use crate::complete::Walks;
@@ -101,6 +102,7 @@ impl Engine {
             absence: config.absence,
             clock: config.clock,
             fleet: Fleet::new(config.fleet),
+            pictures: PictureBudget::new(config.attachments.pixels),
             attachments: config.attachments,
             planning: Semaphore::new(PLANNING),
             tasks: TaskTracker::new(),

@@ -21,6 +21,7 @@ use url::Url;
 use uuid::Uuid;
 
 use crate::actor::{Origin, SessionHandle};
+use crate::attach::PictureBudget;
 use crate::catalogue::Catalogue;
 use crate::commands::Commands;
 use crate::complete::Walks;
@@ -80,6 +81,8 @@ pub(crate) struct Host {
     pub(crate) attachments: Limits,
     /// How many messages' attachments may be planned at a time: each can take much memory.
     pub(crate) planning: Semaphore,
+    /// How many pixels they may have decoded at a time.
+    pub(crate) pictures: Arc<PictureBudget>,
     pub(crate) tasks: TaskTracker,
     pub(crate) default_provider: String,
     pub(crate) default_directory: PathBuf,

@@ -13,6 +13,8 @@ mod drafts;
 mod dropping;
 #[path = "attachments/history.rs"]
 mod history;
+#[path = "attachments/picture_budget.rs"]
+mod picture_budget;
 #[path = "attachments/places.rs"]
 mod places;
 #[path = "attachments/refusals.rs"]

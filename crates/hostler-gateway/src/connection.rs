@@ -163,9 +163,9 @@ impl Connection {
         }
     }
 
-    /// Whether a request is being answered.
-    pub(crate) fn is_in_request(&self) -> bool {
-        self.state().in_request
+    /// Whether a request with a bearer is being answered.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(self.state().place, Place::Busy { .. })
     }
 }
 

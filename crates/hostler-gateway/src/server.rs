@@ -59,21 +59,24 @@ async fn serve(stream: TcpStream, place: Arc<Connection>, shared: Arc<Shared>) {
     let mut http = http1::Builder::new();
     http.max_buf_size(BUFFER_BYTES);
     let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
-    let ended = tokio::select! {
-        ended = connection.as_mut() => Ok(ended),
-        reason = place.overdue() => {
-            tracing::debug!(reason, "a connection was closed");
-            // A request may have begun at this very moment; it is answered, and the last one on this connection.
-            if !place.is_in_request() {
-                return;
+    let mut is_last_request = false;
+    let ended = loop {
+        tokio::select! {
+            ended = connection.as_mut() => break Ok(ended),
+            reason = place.overdue(), if !is_last_request => {
+                tracing::debug!(reason, "a connection was closed");
+                // A request with a bearer may have begun at this very moment; it is answered, and the last one here.
+                if !place.is_busy() {
+                    return;
+                }
+                connection.as_mut().graceful_shutdown();
+                is_last_request = true;
             }
-            connection.as_mut().graceful_shutdown();
-            Ok(connection.as_mut().await)
-        }
-        () = stop.cancelled() => {
-            // Requests in flight end by themselves now (their leases ended too); this lets their last bytes out.
-            connection.as_mut().graceful_shutdown();
-            tokio::time::timeout(STOP_GRACE, connection.as_mut()).await
+            () = stop.cancelled() => {
+                // Requests in flight end by themselves now (their leases ended too); this lets their last bytes out.
+                connection.as_mut().graceful_shutdown();
+                break tokio::time::timeout(STOP_GRACE, connection.as_mut()).await;
+            }
         }
     };
     match ended {

@@ -19,6 +19,7 @@
 mod children;
 mod environment;
 mod exit;
+mod file_limit;
 mod handle;
 mod lifeline;
 mod lines;

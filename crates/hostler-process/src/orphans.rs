@@ -11,7 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::children::OwnChildren;
-use crate::{platform, signals};
+use crate::{file_limit, platform, signals};
 
 static IS_HOST: AtomicBool = AtomicBool::new(false);
 
@@ -20,12 +20,15 @@ static REAPER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 const SHORTEST_REPEAT: Duration = Duration::from_millis(2);
 const LONGEST_REPEAT: Duration = Duration::from_millis(200);
 
-/// Makes the calling process a host: orphans of its agents become its children, and nobody else can read its
-/// environment. Does nothing where the system cannot do it.
+/// Makes the calling process a host: orphans of its agents become its children, nobody else can read its environment, and it may
+/// have as many files open as the system allows. Does nothing where the system cannot do it.
 pub fn become_host() -> io::Result<()> {
     signals::notice_children()?;
     platform::adopt_orphans()?;
     platform::hide_memory()?;
+    if let Err(error) = file_limit::raise() {
+        tracing::warn!(%error, "failed to raise the limit of open files");
+    }
     IS_HOST.store(true, Ordering::Relaxed);
     Ok(())
 }

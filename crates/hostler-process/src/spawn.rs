@@ -18,6 +18,7 @@ use tokio::sync::watch;
 
 use crate::children::{OwnChild, start_own_child};
 use crate::environment::Environment;
+use crate::file_limit;
 use crate::handle::{ProcessHandle, Progress, Shared, StartFailure};
 use crate::lifeline::{LIFELINE_FD, LOCK_FD, Launch};
 use crate::lines::LineReader;
@@ -244,9 +245,10 @@ fn start_supervisor(
     })
 }
 
-/// Gives the supervisor its lifeline and the lock, under the numbers that it expects.
+/// Gives the supervisor its lifeline and the lock, under the numbers that it expects, and the limit of open files that the host had.
 #[expect(unsafe_code, reason = "files get their numbers between fork and exec")]
 fn hand_over(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
+    let file_limit = file_limit::original();
     // SAFETY: the closure makes only async-signal-safe system calls; it takes no lock and allocates nothing. Both
     // files are open until the command has been spawned, and the child is the only one to see their new numbers.
     unsafe {
@@ -261,7 +263,8 @@ fn hand_over(command: &mut Command, lifeline: RawFd, lock: Option<RawFd>) {
             if let Some(lock) = lock {
                 Errno::result(libc::dup2(lock, LOCK_FD))?;
             }
-            Ok(())
+            // Last: the copies above may have numbers beyond it.
+            file_limit.as_ref().map_or(Ok(()), file_limit::restore)
         });
     }
 }

@@ -9,8 +9,11 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 
 use common::*;
-use hostler_process::{AgentProcess, CloseMode, ConversationLock, SpawnError, SpawnSpec, SupervisorCommand, spawn};
+use hostler_process::{
+    AgentProcess, CloseMode, ConversationLock, SpawnError, SpawnSpec, SupervisorCommand, become_host, spawn,
+};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 async fn error_of(spec: SpawnSpec) -> SpawnError {
     let error = spawn(spec).await.expect_err("it started");
@@ -26,6 +29,18 @@ async fn the_environment_is_exactly_the_one_given() {
     spec.env.set("A", "ä=b");
     let mut agent = spawn(spec).await.unwrap();
     assert_eq!(all_lines(&mut agent.stdout).await, ["A=ä=b", "B=two words"]);
+    agent.handle.tree_empty().await;
+}
+
+#[tokio::test]
+async fn a_host_may_open_as_many_files_as_the_system_allows_and_its_agents_as_many_as_before() {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let before = hard / 2;
+    setrlimit(Resource::RLIMIT_NOFILE, before, hard).unwrap();
+    become_host().unwrap();
+    assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).unwrap(), (hard, hard));
+    let mut agent = start("ulimit -Sn; ulimit -Hn").await;
+    assert_eq!(all_lines(&mut agent.stdout).await, [before.to_string(), hard.to_string()]);
     agent.handle.tree_empty().await;
 }
 

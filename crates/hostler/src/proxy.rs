@@ -23,6 +23,7 @@ impl ProxyLauncher for Proxies {
             let joined = Joined::new(&options.vault);
             let mut config = joined.config(&options.gateway)?;
             config.listen = options.listen;
+            config.allowed_hosts = options.allowed_hosts;
             config.accept_unregistered = true;
             config.diagnostics = options.metrics;
             config.dir = options.ledger_dir;

@@ -41,6 +41,8 @@ pub(crate) use socket::{hang_up, run};
 pub struct SocketLimits {
     /// How many connections there may be at a time; more are answered with 503.
     pub connections: usize,
+    /// How many of them may have shown no token or browser session yet; the oldest is closed for the next one.
+    pub unauthenticated: usize,
     /// How long a client may take to send the head of its request.
     pub head: Duration,
     /// The largest message that a client may send, in bytes, also after inflating.
@@ -57,6 +59,7 @@ impl Default for SocketLimits {
     fn default() -> Self {
         Self {
             connections: 4096,
+            unauthenticated: 256,
             head: Duration::from_secs(10),
             message: 64 * 1024 * 1024,
             ping_after: Duration::from_secs(20),

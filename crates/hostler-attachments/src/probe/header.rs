@@ -65,6 +65,12 @@ impl Header {
         self.orientation = Orientation::from_exif_chunk(exif).unwrap_or(Orientation::NoTransforms);
     }
 
+    /// How much memory its pixels take once they are decoded, in ordinary pixels of four bytes. Colours of 16 bits take twice
+    /// as much.
+    pub(crate) fn decoded_pixels(&self) -> u64 {
+        self.pixels.saturating_mul(self.pixel_bytes.max(4)) / 4
+    }
+
     pub(crate) fn is_animated(&self) -> bool {
         self.frames > 1
     }

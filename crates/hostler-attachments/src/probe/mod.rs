@@ -80,9 +80,7 @@ fn picture(bytes: &[u8], form: ImageType, limits: &Limits) -> Result<Header, Fau
         return Err(Fault::corrupt("the picture has no pixels; save it again and attach that"));
     }
     foreign::check_picture(bytes, &header)?;
-    // Colours of 16 bits take twice the memory, and so may have half the pixels.
-    let decoded = header.pixels.saturating_mul(header.pixel_bytes.max(4)) / 4;
-    if decoded > limits.pixels {
+    if header.decoded_pixels() > limits.pixels {
         return Err(Fault::too_large(format!(
             "the picture has {} × {} pixels, and at most {} million are taken; make it smaller",
             header.width,

@@ -32,6 +32,7 @@ pub(crate) async fn proxy(wiring: &Wiring, settings: &Settings, io: &mut Io) -> 
     let mut lines = Lines::new(settings.log_requests);
     let options = ProxyOptions {
         listen: settings.proxy_listen,
+        allowed_hosts: settings.allowed_hosts.clone(),
         gateway: settings.gateway.clone(),
         vault: settings.vault.clone(),
         ledger_dir: locked.as_ref().map(|(_, directory)| directory.clone()),

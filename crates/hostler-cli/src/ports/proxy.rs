@@ -23,6 +23,8 @@ pub trait ProxyLauncher: Send + Sync {
 pub struct ProxyOptions {
     /// Where to listen; port 0 picks one.
     pub listen: SocketAddr,
+    /// Names that `Host` headers may have beside loopback.
+    pub allowed_hosts: Vec<String>,
     /// Who answers, and within which limits.
     pub gateway: GatewayOptions,
     /// Where the credentials are that somebody logged in with.
@@ -39,6 +41,7 @@ impl fmt::Debug for ProxyOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProxyOptions")
             .field("listen", &self.listen)
+            .field("allowed_hosts", &self.allowed_hosts)
             .field("gateway", &self.gateway)
             .field("ledger_dir", &self.ledger_dir)
             .field("metrics", &self.metrics)

@@ -15,6 +15,7 @@ mod echo;
 mod fetch;
 mod files;
 mod history;
+mod pictures;
 mod prepare;
 mod resolve;
 mod sight;
@@ -34,6 +35,7 @@ pub(crate) use self::draft::named as named_in_draft;
 pub use self::fetch::{Fetch, FetchError, Listed, Listing, NoFetch};
 use self::history::history_with_running_turn;
 pub(crate) use self::history::{Carried, history, pictures_dropped, still_fits};
+pub(crate) use self::pictures::PictureBudget;
 pub use self::summary::PlanSummary;
 
 /// The key of what this host says about a message, an attachment or a session in its `_meta`.

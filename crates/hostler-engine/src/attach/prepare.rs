@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ahp_types::StateAction;
 use ahp_types::state::{Message, MessageAttachment};
-use hostler_attachments::{Code, Plan, Refusal, Summary, plan};
+use hostler_attachments::{Code, Plan, Refusal, Summary, decoded_pixels, plan};
 use hostler_driver::{Driver, Prompt};
 use tokio::sync::oneshot;
 
@@ -174,15 +174,23 @@ impl Host {
         let _place = self.planning.acquire().await.map_err(|_| stopping())?;
         let driver = self.drivers.get(&view.session.provider).map(Arc::clone);
         let history = history_with_running_turn(view);
+        let failed = |error| {
+            tracing::error!(%error, "attachments could not be planned");
+            Refused::whole(Code::OptimizationFailed, "the files could not be looked at".to_owned())
+        };
+        let weigh = {
+            let limits = limits.clone();
+            move || (decoded_pixels(&items, &limits), items)
+        };
+        let (pixels, items) = tokio::task::spawn_blocking(weigh).await.map_err(failed)?;
+        let pixels = self.pictures.take(pixels).await.ok_or_else(stopping)?;
         let work = move || {
             let plan = plan(items, &limits, history);
+            drop(pixels);
             let too_long = plan.as_ref().ok().and_then(|plan| too_long(&*driver?, text, plan));
             (plan, too_long)
         };
-        let (planned, too_long) = tokio::task::spawn_blocking(work).await.map_err(|error| {
-            tracing::error!(%error, "attachments could not be planned");
-            Refused::whole(Code::OptimizationFailed, "the files could not be looked at".to_owned())
-        })?;
+        let (planned, too_long) = tokio::task::spawn_blocking(work).await.map_err(failed)?;
         let (mut looked_at, plan) = match planned {
             Ok(plan) => (plan.summaries(), Some(plan)),
             Err(rejection) => (rejection.files, None),

@@ -57,6 +57,12 @@ impl Engine {
         planned.ok_or_else(|| EngineError::ChannelNotFound(channel.to_owned()))
     }
 
+    /// The most pixels of pictures that were decoded at a time since the start, and the most that may be.
+    #[must_use]
+    pub fn decoded_pixels_peak(&self) -> (u32, u32) {
+        self.host.pictures.peak()
+    }
+
     /// Sends a client's wish back as refused, to whoever hears the channel. Unknown channels are ignored.
     pub async fn reject(&self, dispatch: Dispatch, reason: String) {
         let known = dispatch.channel == uri::ROOT

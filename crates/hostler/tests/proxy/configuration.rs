@@ -102,6 +102,19 @@ async fn a_broken_file_changes_nothing_and_a_hangup_reads_it_again() {
 }
 
 #[tokio::test]
+async fn only_loopback_and_allowed_hosts_are_answered() {
+    let home = Home::new();
+    let proxy = start(&home, "upstream = 'scripted'\nallowed-hosts = ['box.example']\n").await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    for (host, status) in [(None, 200), (Some("box.example:80"), 200), (Some("evil.example"), 403)] {
+        let request = client.get(proxy.base_url() + "/v1/models").bearer_auth(proxy.bearer());
+        let request = host.into_iter().fold(request, |request, host| request.header("host", host));
+        assert_eq!(request.send().await.unwrap().status().as_u16(), status, "{host:?}");
+    }
+    proxy.stop().await;
+}
+
+#[tokio::test]
 async fn a_stream_goes_on_at_the_upstream_that_it_began_with() {
     let home = Home::new();
     let proxy = start(&home, &format!("upstream = 'toy'\n{TOY}")).await;

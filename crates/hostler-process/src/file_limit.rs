@@ -1,0 +1,44 @@
+//! How many files the process may have open: as many as the system allows for a host, and as before for its children.
+//!
+//! A host has a descriptor for each connection, agent and terminal, and the usual limit of 1024 is soon reached. Programs that agents
+//! run may rely on that limit (`select` takes no larger descriptors), so they are started with the one that the host had.
+
+use std::io;
+use std::sync::OnceLock;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+/// The soft and the hard limit before they were raised.
+static ORIGINAL: OnceLock<(libc::rlim_t, libc::rlim_t)> = OnceLock::new();
+
+/// The most that some systems take, although they call the hard limit infinite.
+#[cfg(target_os = "macos")]
+const MOST: libc::rlim_t = 10_240;
+#[cfg(not(target_os = "macos"))]
+const MOST: libc::rlim_t = libc::RLIM_INFINITY;
+
+/// Raises the soft limit of this process to the hard one.
+pub(crate) fn raise() -> io::Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let most = hard.min(MOST);
+    if soft < most {
+        setrlimit(Resource::RLIMIT_NOFILE, most, hard)?;
+        let _ = ORIGINAL.set((soft, hard));
+    }
+    Ok(())
+}
+
+/// The limits that children are started with; none if they were never raised.
+pub(crate) fn original() -> Option<libc::rlimit> {
+    ORIGINAL.get().map(|&(rlim_cur, rlim_max)| libc::rlimit { rlim_cur, rlim_max })
+}
+
+/// Sets the limits of the calling process. Async-signal-safe.
+#[expect(unsafe_code, reason = "nix's own function is not documented as async-signal-safe")]
+pub(crate) fn restore(limits: &libc::rlimit) -> io::Result<()> {
+    // SAFETY: it is one system call, which reads a value that outlives it.
+    Errno::result(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, limits) })?;
+    Ok(())
+}

@@ -27,6 +27,7 @@ mod signals;
 mod state;
 mod time;
 mod turn;
+mod visible;
 
 use std::ffi::OsString;
 use std::fmt;

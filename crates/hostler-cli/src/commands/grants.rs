@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::host::{self, Reached};
 use crate::ports::Wiring;
 use crate::settings::Settings;
+use crate::visible::visible_line;
 
 /// A grant, as the host tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +68,7 @@ fn list(grants: &[Grant], io: &mut Io) -> Result<(), Failure> {
         let id: String = grant.id.chars().take(8).collect();
         let style = if grant.waiting { Style::Yellow } else { Style::Plain };
         let since = one_line(&grant.since);
-        io.console.out_line(&format!("{id}  {}  ({}, {since})", told(grant), one_line(&grant.client)), style)?;
+        io.console.out_line(&format!("{id}  {}  ({}, {since})", told(grant), visible_line(&grant.client)), style)?;
     }
     Ok(())
 }
@@ -76,7 +77,7 @@ fn list(grants: &[Grant], io: &mut Io) -> Result<(), Failure> {
 fn told(grant: &Grant) -> String {
     let what = if grant.write { "read and change" } else { "read" };
     let waits = if grant.waiting { ", waiting to be allowed" } else { "" };
-    one_line(&format!("{what} {}{waits}", grant.uri))
+    visible_line(&format!("{what} {}{waits}", grant.uri))
 }
 
 /// The one grant that is meant: by its id, by the beginning of one, or by what it is about.

@@ -17,6 +17,7 @@ use crate::exit::{Exit, Failure};
 use crate::ports::Wiring;
 use crate::settings::Settings;
 use crate::state::StateDir;
+use crate::visible::visible_line;
 
 /// Lists, changes and tests rules.
 pub(crate) async fn rules(
@@ -67,7 +68,7 @@ impl Change {
             Some(directory) => format!("for sessions in {}", directory.display()),
             None => "for all sessions".to_owned(),
         };
-        one_line(&format!("{} {}, {whom}", word(self.rule.effect), self.rule))
+        visible_line(&format!("{} {}, {whom}", word(self.rule.effect), self.rule))
     }
 }
 
@@ -146,10 +147,10 @@ fn listed<'a>((directory, rule): (Option<&'a Path>, &Rule)) -> Listed<'a> {
 
 fn row((directory, rule): (Option<&Path>, &Rule)) -> [String; 4] {
     let (scope, directory) = match directory {
-        Some(directory) => ("workspace", one_line(&directory.display().to_string())),
+        Some(directory) => ("workspace", visible_line(&directory.display().to_string())),
         None => ("global", String::new()),
     };
-    [word(rule.effect).to_owned(), scope.to_owned(), one_line(&rule.to_string()), directory]
+    [word(rule.effect).to_owned(), scope.to_owned(), visible_line(&rule.to_string()), directory]
 }
 
 fn line(row: &[String; 4], widths: [usize; 4]) -> String {
@@ -179,7 +180,7 @@ fn test(call: &str, wiring: &Wiring, settings: &Settings, console: &mut Console)
     let said = explain(&decision);
     for (at, sentence) in said.iter().enumerate() {
         let (indent, style) = if at == 0 { ("", style) } else { ("  ", Style::Plain) };
-        console.out_line(&format!("{indent}{}", one_line(sentence)), style)?;
+        console.out_line(&format!("{indent}{}", visible_line(sentence)), style)?;
     }
     Ok(())
 }

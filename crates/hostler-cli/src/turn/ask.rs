@@ -13,7 +13,7 @@ use ahp_types::actions::{ActionEnvelope, ChatToolCallReadyAction, StateAction};
 
 use self::call::PendingCall;
 use self::form::Form;
-use crate::console::one_line;
+use crate::visible::visible_line;
 
 /// More matters at once than a person can keep in mind; what comes on top is answered as if nobody were there.
 const MOST: usize = 32;
@@ -136,7 +136,7 @@ impl Asker {
         }
         match &envelope.action {
             StateAction::ChatToolCallStart(action) if action.turn_id == self.turn => {
-                self.names.insert(action.tool_call_id.clone(), one_line(&action.display_name));
+                self.names.insert(action.tool_call_id.clone(), visible_line(&action.display_name));
                 Asked::Nothing
             }
             StateAction::ChatToolCallReady(action) if action.turn_id == self.turn && action.confirmed.is_none() => {
@@ -150,7 +150,7 @@ impl Asker {
 
     /// A call of a sub-agent waits.
     pub(crate) fn see_worker(&mut self, tool: &str, call: &ChatToolCallReadyAction) -> Asked {
-        let name = format!("A sub-agent: {}", one_line(tool));
+        let name = format!("A sub-agent: {}", visible_line(tool));
         self.add(Matter::Call(PendingCall::new(&name, call, self.editor)))
     }
 
@@ -247,7 +247,7 @@ impl Asker {
             first.restart();
         }
         match self.show_first() {
-            Asked::Show(again) => Asked::Show(format!("The host did not take it: {}\n{again}", one_line(reason))),
+            Asked::Show(again) => Asked::Show(format!("The host did not take it: {}\n{again}", visible_line(reason))),
             other => other,
         }
     }

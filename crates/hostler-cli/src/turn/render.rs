@@ -9,6 +9,7 @@ use ahp_types::state::{ErrorInfo, ResponsePart};
 use crate::console::{Console, Style, one_line, printable};
 use crate::exit::{Exit, Failure};
 use crate::progress::Spinner;
+use crate::visible::visible_line;
 
 use super::TurnEnd;
 
@@ -113,7 +114,7 @@ impl Renderer {
     fn show_tool(&mut self, action: &StateAction, console: &mut Console) {
         match action {
             StateAction::ChatToolCallStart(action) => {
-                let tool = Tool { name: one_line(&action.display_name), announced: false };
+                let tool = Tool { name: visible_line(&action.display_name), announced: false };
                 self.tools.insert(action.tool_call_id.clone(), tool);
             }
             StateAction::ChatToolCallReady(action) if action.confirmed.is_some() => {
@@ -143,7 +144,7 @@ impl Renderer {
         if std::mem::replace(&mut tool.announced, true) {
             return;
         }
-        let text = format!("• {}: {}", tool.name, one_line(what));
+        let text = format!("• {}: {}", tool.name, visible_line(what));
         self.line(&text, Style::Dim, console);
     }
 

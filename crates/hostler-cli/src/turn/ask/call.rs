@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::draft::Draft;
 use super::{Reply, is_no, is_yes, number};
-use crate::console::{one_line, printable};
+use crate::visible::{exact, visible_line};
 
 /// The host's option for a no with a word to the agent.
 const DENY_TELL: &str = "deny-tell";
@@ -44,7 +44,7 @@ impl PendingCall {
         Self {
             turn: ready.turn_id.clone(),
             id: ready.tool_call_id.clone(),
-            heading: format!("\n? {name}: {}\n", one_line(ready.invocation_message.as_text())),
+            heading: format!("\n? {name}: {}\n", visible_line(ready.invocation_message.as_text())),
             input,
             options: ready.options.clone().filter(|options| !options.is_empty()).unwrap_or_else(plain_options),
             tells: None,
@@ -86,7 +86,7 @@ impl PendingCall {
             None => text.push_str(&self.input),
         }
         for (at, option) in self.options().iter().enumerate() {
-            text.push_str(&format!("  {}  {}\n", at + 1, one_line(&option.label)));
+            text.push_str(&format!("  {}  {}\n", at + 1, visible_line(&option.label)));
         }
         let edit = if self.draft.is_some() { "e to change the input, " } else { "" };
         format!("{text}A number, {edit}or a word to the agent that denies it: ")
@@ -97,7 +97,7 @@ impl PendingCall {
         let taken = edited.and_then(|text| self.draft.as_mut().map_or(Ok(()), |draft| draft.take(text)));
         match taken {
             Ok(()) => Reply::Again(self.prompt()),
-            Err(why) => Reply::Again(format!("\n{}\n{}", one_line(&why), self.prompt())),
+            Err(why) => Reply::Again(format!("\n{}\n{}", visible_line(&why), self.prompt())),
         }
     }
 
@@ -115,7 +115,7 @@ impl PendingCall {
             Some(draft) if is_edit(line) && self.editor => return Reply::Edit(draft.text().to_owned()),
             Some(draft) if is_edit(line) => {
                 draft.begin_typing();
-                return Reply::Again(format!("{}{TYPE}", printable(draft.text())));
+                return Reply::Again(format!("{}{TYPE}", exact(draft.text())));
             }
             _ => {}
         }
@@ -181,9 +181,10 @@ fn plain_options() -> Vec<ConfirmationOption> {
 }
 
 fn beginning(input: &str) -> String {
-    let short: String = printable(input).chars().take(CHARACTERS).collect();
+    let shown = exact(input);
+    let short: String = shown.chars().take(CHARACTERS).collect();
     let mut text: String = short.lines().take(LINES).map(|line| format!("  {line}\n")).collect();
-    if input.chars().count() > CHARACTERS || short.lines().count() > LINES {
+    if shown.chars().count() > CHARACTERS || short.lines().count() > LINES {
         text.push_str("  … (There is more.)\n");
     }
     text

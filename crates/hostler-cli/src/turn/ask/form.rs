@@ -10,7 +10,7 @@ use ahp_types::state::{
 };
 
 use super::{Reply, is_no, is_yes, number};
-use crate::console::{one_line, printable};
+use crate::visible::{visible, visible_line};
 
 /// A request, and the answers so far.
 pub(super) struct Form {
@@ -39,9 +39,9 @@ impl Form {
     pub(super) fn prompt(&self) -> String {
         let mut text = "\n".to_owned();
         if self.at == 0 {
-            let message = self.request.message.as_deref().map(printable);
+            let message = self.request.message.as_deref().map(visible);
             text.extend(message.map(|message| format!("{}\n", message.trim_end())));
-            text.extend(self.request.url.as_deref().map(|url| format!("{}\n", one_line(url))));
+            text.extend(self.request.url.as_deref().map(|url| format!("{}\n", visible_line(url))));
         }
         match self.question() {
             Some(question) => text + &asked(question),
@@ -112,10 +112,10 @@ fn facts(question: &ChatInputQuestion) -> Facts<'_> {
 
 fn asked(question: &ChatInputQuestion) -> String {
     let facts = facts(question);
-    let mut text = format!("? {}\n", printable(facts.message).trim_end());
+    let mut text = format!("? {}\n", visible(facts.message).trim_end());
     for (at, option) in facts.options.iter().enumerate() {
-        let more = option.description.as_deref().map(|text| format!(": {}", one_line(text))).unwrap_or_default();
-        text.push_str(&format!("  {}  {}{more}\n", at + 1, one_line(&option.label)));
+        let more = option.description.as_deref().map(|text| format!(": {}", visible_line(text))).unwrap_or_default();
+        text.push_str(&format!("  {}  {}{more}\n", at + 1, visible_line(&option.label)));
     }
     format!("{text}{}, an empty line skips it: ", hint(question))
 }

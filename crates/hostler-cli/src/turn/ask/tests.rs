@@ -54,9 +54,33 @@ fn a_call_is_shown_with_its_tool_its_input_and_the_options_of_the_host() {
     assert_eq!(asker.see(&envelope(start), false), Asked::Nothing);
     assert!(!asker.listens());
     let text = shown(asker.see(&ready("a"), false));
-    let expected = "\n? Run command: Run `touch[2J made`\n  {\"command\":\"touch made\"}\n  1  Allow once\n  2  Allow in \
+    let expected = "\n? Run command: Run `touch⟨U+001B⟩[2J made`\n  {\"command\":\"touch made\"}\n  1  Allow once\n  2  Allow in \
                     this session\n  3  Deny\n  4  Deny, and say what to do instead\n\
                     A number, or a word to the agent that denies it: ";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn nothing_in_a_call_or_a_question_is_invisible_or_reverses_the_text() {
+    let call = json!({ "type": "chat/toolCallReady", "turnId": "t", "toolCallId": "a",
+        "invocationMessage": "Run `open photo\u{202e}gpj.sh`",
+        "toolInput": format!("{{\"command\":\"ls\u{2066}{}; rm x\u{200b}\"}}", " ".repeat(300)),
+        "options": [{ "id": "allow-rule", "label": "Always allow rm\u{feff}", "kind": "approve" }] });
+    let text = shown(Asker::new("t", false).see(&envelope(call), false));
+    let expected = "\n? Tool: Run `open photo⟨U+202E⟩gpj.sh`\n  {\"command\":\"ls⟨U+2066⟩ ⟨300 blanks⟩ ; rm x⟨U+200B⟩\"}\n  \
+                    1  Always allow rm⟨U+FEFF⟩\nA number, or a word to the agent that denies it: ";
+    assert_eq!(text, expected);
+
+    let options = json!([{ "id": "r", "label": "Re\u{ad}d", "description": "wa\u{2069}rm" }]);
+    let mut form = serde_json::to_value(
+        questions(json!([{ "kind": "single-select", "id": "one", "message": "Wh\u{202d}ich?", "options": options }]))
+            .action,
+    )
+    .unwrap();
+    form["request"]["message"] = "About\u{1b}[2K\u{61c}\ncolours".into();
+    let text = shown(Asker::new("t", false).see(&envelope(form), false));
+    let expected = "\nAbout⟨U+001B⟩[2K⟨U+061C⟩\ncolours\n? Wh⟨U+202D⟩ich?\n  1  Re⟨U+00AD⟩d: wa⟨U+2069⟩rm\n\
+                    A number, an empty line skips it: ";
     assert_eq!(text, expected);
 }
 

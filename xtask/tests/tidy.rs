@@ -50,6 +50,7 @@ const LAYERS: [(&str, &[&str]); 22] = [
             "hostler-redact",
             "hostler-rules",
             "hostler-telemetry",
+            "hostler-trust",
         ],
     ),
     (

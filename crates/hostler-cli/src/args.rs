@@ -3,6 +3,7 @@
 mod hidden;
 mod rules;
 mod sessions;
+mod trust;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use clap_complete::Shell;
 pub(crate) use hidden::Hidden;
 pub(crate) use rules::{RuleArgs, RuleEffect, RulesCommand};
 pub(crate) use sessions::{SearchArgs, SessionsCommand};
+pub(crate) use trust::TrustCommand;
 
 use crate::settings::{Key, Value};
 
@@ -32,6 +34,7 @@ Examples:
   hostler run \"what is in here?\"       ask once, the answer streams to stdout
   hostler sessions list                 what was said, and where
   hostler rules test 'Bash(rm -rf x)'   may an agent do that, and why?
+  hostler trust check                   what does this folder bring, and does it apply?
   hostler serve                         keep agents running for other clients
   hostler link                          open the web page, here or on a phone
   hostler proxy                         the gateway alone, for SDKs, curl and a claude of your own
@@ -71,6 +74,8 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     #[command(subcommand)]
     Rules(RulesCommand),
+    #[command(subcommand)]
+    Trust(TrustCommand),
     #[command(subcommand)]
     Grants(GrantsCommand),
     Link(LinkArgs),
@@ -146,6 +151,8 @@ Settings without a flag, as HOSTLER_… variable or key of the configuration fil
   allowed-betas        betas that upstreams which take only some are told
   credential-store     where `hostler agents login` keeps keys: auto, keyring or file
                        [default: auto]
+  trusted-folders      folders whose own configuration applies without a question, with their
+                       subfolders, for machines without people
   log                  what is logged to stderr, such as info or hostler_engine=debug [default: warn]")]
 pub(crate) struct ServeArgs {
     /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8137]
@@ -240,7 +247,7 @@ pub(crate) struct RunArgs {
     pub(crate) prompt: Hidden<String>,
     /// The folder that the agent works in [default: the current one]
     #[arg(long, value_name = "DIR")]
-    cwd: Option<OsString>,
+    pub(crate) cwd: Option<OsString>,
     /// Continue this session, in its own folder: its id, the beginning of the id, or its URI
     #[arg(long, value_name = "SESSION", conflicts_with = "cwd")]
     pub(crate) session: Option<String>,
@@ -253,6 +260,12 @@ pub(crate) struct RunArgs {
     /// Print each envelope as one line of JSON instead of the answer, and before them a line for each attachment
     #[arg(long)]
     json: bool,
+    /// Trust the folder's own configuration as it is now, without a question, and remember that
+    ///
+    /// Otherwise the question is asked on a terminal, and elsewhere the configuration is ignored. The home folder and / are
+    /// trusted only if --cwd gives their full path.
+    #[arg(long, conflicts_with = "session")]
+    pub(crate) trust: bool,
     /// The model's id [default: the host's]
     #[arg(long, value_name = "MODEL")]
     model: Option<OsString>,
@@ -449,6 +462,7 @@ impl Cli {
                 flags.text(Key::Cwd, cwd.as_ref());
                 flags.text(Key::PermissionMode, mode.as_ref().map(OsString::from).as_ref());
             }
+            Command::Trust(command) => flags.switch(Key::Json, command.json()),
             Command::Demo(args) => flags.text(Key::Upstream, args.upstream.as_ref()),
             Command::Doctor(args) => flags.switch(Key::Json, args.json),
             Command::Link(args) => {
@@ -539,6 +553,8 @@ mod tests {
             "list",
             "revoke",
             "revoke-all",
+            "subfolders",
+            "trust",
         ];
         let mut commands = vec![Cli::command()];
         while let Some(command) = commands.pop() {

@@ -1,5 +1,7 @@
 //! The host's sessions as a client sees them: all of them page by page, and the one that a person means.
 
+use std::path::PathBuf;
+
 use ahp_types::errors::ahp_error_codes;
 use ahp_types::state::SessionSummary;
 use uuid::Uuid;
@@ -37,6 +39,12 @@ pub(crate) async fn list(
 pub(crate) async fn find(client: &Client, name: &str) -> Result<SessionSummary, Failure> {
     let all = list(client, usize::MAX, |_| true).await?;
     choose(client, &all, name).await
+}
+
+/// The first working directory of a session, if it is a folder of this machine.
+pub(crate) fn working_directory(session: &SessionSummary) -> Option<PathBuf> {
+    let uri = session.working_directories.as_ref()?.first()?;
+    url::Url::parse(uri).ok().filter(|url| url.scheme() == "file")?.to_file_path().ok()
 }
 
 /// The session that a person means: one of these, or one that is hidden from the list, if it is named in full.

@@ -294,6 +294,7 @@ pub(crate) fn options(
         grants: settings.grants,
         session_roots: settings.session_roots.clone(),
         private: private(wiring, settings),
+        trusted_folders: settings.trusted_folders.clone(),
         permission_mode: settings.permission_mode.clone(),
         default_directory: wiring.environment.home.clone(),
         allowed_origins: settings.allowed_origins.clone(),

@@ -4,7 +4,7 @@
 //! them in. It reads no environment variables and owns no global: [`execute`] is a function of what it is given.
 //!
 //! **Architecture Invariant:** this crate imports no engine, no store, no gateway and no driver's code; of a running
-//! host it knows the WebSocket, [`RunningHost`] and the book of rules that both write.
+//! host it knows the WebSocket, [`RunningHost`], the book of rules and the trusted folders that both write.
 
 #![forbid(unsafe_code)]
 
@@ -46,10 +46,11 @@ pub use environment::HostEnvironment;
 pub use exit::Exit;
 pub use ports::{
     AgentDiag, BackgroundOnStop, ClaudeChoice, CopilotMode, CredentialSpec, CredentialStore, CredentialVault,
-    DeviceCode, DeviceLogin, DoctorCheck, Dollars, Durability, Finding, FleetOptions, GatewayOptions, GrantSetting,
-    HostDiagnostics, HostLauncher, HostOptions, KeptCredential, KeptPlace, LaunchError, Level, LimitSettings, PageAt,
-    PriceSettings, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningHost, RunningProxy, TerminalOptions,
-    TlsFiles, Unattended, UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError, VaultSettings, Wiring,
+    DeviceCode, DeviceLogin, DoctorCheck, Dollars, Durability, Finding, FleetOptions, FolderInspector, GatewayOptions,
+    GrantSetting, HostDiagnostics, HostLauncher, HostOptions, KeptCredential, KeptPlace, LaunchError, Level,
+    LimitSettings, PageAt, PriceSettings, ProxyLauncher, ProxyOptions, RequestLine, RequestSink, RunningHost,
+    RunningProxy, TerminalOptions, TlsFiles, Unattended, UpstreamKind, UpstreamSettings, UpstreamSpec, VaultError,
+    VaultSettings, Wiring,
 };
 pub use settings::{DEFAULT_LISTEN, SettingsError};
 pub use signals::{Signal, Signals};
@@ -137,6 +138,7 @@ async fn dispatch(cli: &Cli, wiring: &Wiring, io: &mut Io) -> Result<Exit, Failu
         Command::Grants(command) => commands::grants(command, wiring, &settings, io).await,
         Command::Link(args) => commands::link(args, &settings, io).await,
         Command::Rules(command) => commands::rules(command, wiring, &settings, io).await,
+        Command::Trust(command) => commands::trust(command, wiring, &settings, io).await,
         Command::Proxy(_) => commands::proxy(wiring, &settings, io).await,
         Command::Agents(command) => commands::agents(command, wiring, &settings, io).await,
         Command::Doctor(_) => commands::doctor(wiring, &settings, io).await,

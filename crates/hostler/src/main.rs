@@ -18,13 +18,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use hostler_claude::install::{ClaudeInstaller, InstallerConfig};
-use hostler_cli::{HostEnvironment, Wiring};
+use hostler_cli::{FolderInspector, HostEnvironment, Wiring};
 use hostler_driver::Installer;
 use hostler_telemetry::LogTap;
 
 use crate::credentials::{GitHubLogin, Vault};
 use crate::launcher::Launcher;
 use crate::proxy::Proxies;
+
+/// Lists what folders bring, with this process's environment.
+fn inspector(environment: &HostEnvironment) -> FolderInspector {
+    let environment = environment.clone();
+    Arc::new(move |folder| hostler_claude::workspace_configuration(folder, |name| environment.var(name)))
+}
 
 fn main() -> ExitCode {
     // Every agent runs under a copy of this program that does nothing else; it must be quick and needs no wiring.
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         device_login: Arc::new(GitHubLogin),
         installers: vec![installer],
         doctor: Vec::new(),
+        inspect: inspector(&environment),
         plans: hostler_claude::plans_directory(|name| environment.var(name)),
         log,
         environment,

@@ -11,6 +11,7 @@ mod rules;
 mod run;
 mod serve;
 mod sessions;
+mod trust;
 
 use clap::CommandFactory as _;
 
@@ -28,6 +29,7 @@ pub(crate) use rules::rules;
 pub(crate) use run::run;
 pub(crate) use serve::serve;
 pub(crate) use sessions::sessions;
+pub(crate) use trust::trust;
 
 /// Prints a completion script.
 pub(crate) fn completions(shell: clap_complete::Shell, console: &mut Console) -> Result<Exit, Failure> {

@@ -1,14 +1,17 @@
+use std::path::{Path, PathBuf};
+
 use ahp_types::state::MessageAttachment;
 use serde_json::value::RawValue;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::sync::mpsc;
 
+use super::trust::{ignored_configuration, trust_working_directory};
 use crate::Io;
 use crate::args::RunArgs;
 use crate::attach::{self, Plan};
-use crate::catalogue;
+use crate::catalogue::{self, working_directory};
 use crate::client::{Client, Event};
-use crate::console::one_line;
+use crate::console::{Style, one_line};
 use crate::exit::{Exit, Failure};
 use crate::host::{Reached, reach};
 use crate::ports::Wiring;
@@ -30,6 +33,9 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
         return Err(Failure::new(Exit::Usage, "stdin is either the message or an attachment, not both."));
     }
     let prompt = io.signals.unless(read_prompt(args.prompt.expose(), !args.attach.is_empty(), &mut io.stdin)).await??;
+    if args.trust {
+        trust_working_directory(args.cwd.as_deref().map(Path::new), wiring, settings, io).await?;
+    }
     let reading = attach::attached(&args.attach, &settings.attachments, &wiring.environment, &mut io.stdin);
     let attachments = match io.signals.unless(reading).await?? {
         Ok(attachments) => attachments,
@@ -37,13 +43,8 @@ pub(crate) async fn run(args: &RunArgs, wiring: &Wiring, settings: &Settings, io
     };
     let spinner = Spinner::start("Starting", &io.console);
     let mut host = io.signals.unless(reach(wiring, settings)).await??;
-    let environment = &wiring.environment;
-    // Who gave the message on stdin has nothing more to say there.
-    let attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
-    let attended = attended && args.prompt.expose() != "-" && !args.attach.iter().any(|name| name == "-");
-    let attended = attended.then(|| Editor::of(environment));
     let said = Said { prompt, attachments };
-    let end = converse(said, args, settings, attended, &mut host, spinner, io).await;
+    let end = converse(said, args, wiring, settings, &mut host, spinner, io).await;
     let abandoned = matches!(end, Ok(TurnEnd::Abandoned));
     let mut outcome = end.and_then(explain);
     if let Err(failure) = &mut outcome {
@@ -78,18 +79,28 @@ fn refused(plan: &Plan, json: bool, io: &mut Io) -> Result<Failure, Failure> {
     Ok(Failure::new(Exit::Failed, format!("{why}Nothing was sent.")))
 }
 
-/// One session, one turn. `attended`: somebody is there, perhaps with an editor.
+/// One session, one turn.
 async fn converse(
     said: Said,
     args: &RunArgs,
+    wiring: &Wiring,
     settings: &Settings,
-    attended: Option<Option<Editor>>,
     host: &mut Reached,
-    spinner: Spinner,
+    mut spinner: Spinner,
     io: &mut Io,
 ) -> Result<TurnEnd, Failure> {
     let Reached { client, events, .. } = host;
-    let session = io.signals.unless(enter_session(args, settings, client, events)).await??;
+    let environment = &wiring.environment;
+    // Who gave the message on stdin has nothing more to say there.
+    let attended = environment.stdin_is_terminal && environment.stderr_is_terminal;
+    let attended = attended && args.prompt.expose() != "-" && !args.attach.iter().any(|name| name == "-");
+    let (session, directory) = io.signals.unless(enter_session(args, settings, client, events)).await??;
+    if let Some(directory) = directory
+        && let Some(note) = ignored_configuration(directory, attended, wiring, settings, io).await?
+    {
+        spinner.clear();
+        io.console.note(&note, Style::Yellow);
+    }
     let Said { prompt, attachments } = said;
     if !attachments.is_empty()
         && let Some(plan) = io.signals.unless(client.plan(&session.chat, &attachments)).await??
@@ -104,7 +115,7 @@ async fn converse(
         spinner.say("Waiting behind the running turn");
     }
     let Io { console, signals, stdin } = io;
-    let person = attended.map(|editor| Person { lines: Lines::new(stdin), editor });
+    let person = attended.then(|| Person { lines: Lines::new(stdin), editor: Editor::of(environment) });
     if settings.json {
         drop(spinner);
         let show = |shown: Shown<'_>| match shown {
@@ -130,20 +141,22 @@ async fn converse(
     Ok(end)
 }
 
+/// The session, and the directory that it works in, where that is known.
 async fn enter_session(
     args: &RunArgs,
     settings: &Settings,
     client: &Client,
     events: &mut mpsc::Receiver<Event>,
-) -> Result<Session, Failure> {
+) -> Result<(Session, Option<PathBuf>), Failure> {
     let mode = settings.permission_mode.as_deref();
     match &args.session {
-        None => create_session(client, &settings.cwd, mode).await,
+        None => Ok((create_session(client, &settings.cwd, mode).await?, Some(settings.cwd.clone()))),
         Some(name) => {
             let found = catalogue::find(client, name).await?;
             // A default for new sessions does not change one that has its own mode.
             let mode = mode.filter(|_| args.permission_mode.is_some());
-            open_session(client, events, found.resource, mode).await
+            let directory = working_directory(&found);
+            Ok((open_session(client, events, found.resource, mode).await?, directory))
         }
     }
 }

@@ -6,13 +6,13 @@ mod proxy;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use hostler_attachments::Limits;
-use hostler_driver::Installer;
+use hostler_driver::{Installer, WorkspaceConfiguration};
 use hostler_telemetry::LogTap;
 use secrecy::SecretString;
 use serde::Serialize;
@@ -44,11 +44,16 @@ pub struct Wiring {
     pub doctor: Vec<Arc<dyn DoctorCheck>>,
     /// Where the agent writes its own plans.
     pub plans: Option<PathBuf>,
+    /// Lists what a folder's own configuration brings. Blocks.
+    pub inspect: FolderInspector,
     /// Where clients of a host hear its log.
     pub log: LogTap,
     /// The process's environment, read once.
     pub environment: HostEnvironment,
 }
+
+/// Lists what the configuration of a folder brings to agents. Reads files; runs nothing.
+pub type FolderInspector = Arc<dyn Fn(&Path) -> WorkspaceConfiguration + Send + Sync>;
 
 impl fmt::Debug for Wiring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,6 +118,8 @@ pub struct HostOptions {
     pub session_roots: Vec<PathBuf>,
     /// The host's own directories and files beside the state directory; no session works there and no client reaches them.
     pub private: Vec<PathBuf>,
+    /// Folders whose own configuration applies without a decision, with their subfolders.
+    pub trusted_folders: Vec<PathBuf>,
     /// The permission mode of sessions that do not name one.
     pub permission_mode: Option<String>,
     /// Where clients start to look for folders.

@@ -81,6 +81,8 @@ pub(crate) struct Settings {
     pub(crate) grants: GrantSetting,
     /// Where sessions may work; anywhere if there are none.
     pub(crate) session_roots: Vec<PathBuf>,
+    /// Folders whose own configuration applies without a decision, with their subfolders.
+    pub(crate) trusted_folders: Vec<PathBuf>,
     pub(crate) allowed_origins: Vec<String>,
     pub(crate) allowed_hosts: Vec<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,

@@ -87,6 +87,7 @@ pub(crate) fn resolve(
         unattended,
         grants: layers.text(Key::GrantFiles, parse_grants)?.unwrap_or_default(),
         session_roots: layers.session_roots(environment)?,
+        trusted_folders: layers.folders(Key::TrustedFolders)?,
         allowed_origins: layers.list(Key::AllowedOrigins),
         allowed_hosts: layers.list(Key::AllowedHosts),
         trusted_proxies: layers.addresses(Key::TrustedProxies)?,
@@ -160,6 +161,16 @@ impl Layers {
             Some((Value::List(items), _)) => items.clone(),
             _ => Vec::new(),
         }
+    }
+
+    /// Absolute paths: a relative one would name another folder wherever a command is started.
+    fn folders(&self, key: Key) -> Result<Vec<PathBuf>, SettingsError> {
+        let folders: Vec<PathBuf> = self.list(key).into_iter().map(PathBuf::from).collect();
+        if folders.iter().all(|folder| folder.is_absolute()) {
+            return Ok(folders);
+        }
+        let origin = self.get(key).map(|(_, origin)| origin.clone()).unwrap_or_default();
+        Err(SettingsError::Invalid { origin, expected: "a list of absolute paths such as /ci/work".to_owned() })
     }
 
     fn addresses(&self, key: Key) -> Result<Vec<IpAddr>, SettingsError> {

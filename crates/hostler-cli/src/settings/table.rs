@@ -63,6 +63,7 @@ pub(crate) enum Key {
     AttachedQuota,
     GrantFiles,
     SessionRoots,
+    TrustedFolders,
     Cwd,
     Json,
 }
@@ -113,7 +114,7 @@ pub(crate) struct Setting {
 }
 
 /// All settings.
-pub(crate) const TABLE: [Setting; 62] = [
+pub(crate) const TABLE: [Setting; 63] = [
     next_start(Key::Listen, "listen", Kind::Text),
     next_start(Key::Token, "token", Kind::Text),
     next_start(Key::TokenFile, "token-file", Kind::Path),
@@ -174,6 +175,7 @@ pub(crate) const TABLE: [Setting; 62] = [
     next_start(Key::AttachedQuota, "attachments.quota", Kind::Size),
     next_start(Key::GrantFiles, "files.grant", Kind::Text),
     next_start(Key::SessionRoots, "session-roots", Kind::List),
+    next_start(Key::TrustedFolders, "trusted-folders", Kind::List),
     per_call(Key::Cwd, "cwd", Kind::Path),
     per_call(Key::Json, "json", Kind::Switch),
 ];

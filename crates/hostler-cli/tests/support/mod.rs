@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hostler_cli::{Console, Exit, HostEnvironment, Io, Signal, Signals, Wiring};
+use hostler_driver::{ConfigurationItem, ConfigurationKind, WorkspaceConfiguration};
 use hostler_telemetry::LogTap;
 use tokio::sync::{mpsc, watch};
 
@@ -138,6 +139,7 @@ impl Stage {
             device_login: Arc::new(self.login.clone()),
             installers: vec![Arc::new(FakeInstaller::installed(self.scratch.path()))],
             doctor: Vec::new(),
+            inspect: Arc::new(inspect),
             plans: Some(self.scratch.path().join("plans")),
             log: LogTap::default(),
             environment: self.environment(),
@@ -164,6 +166,23 @@ impl Stage {
         let args: Vec<OsString> = std::iter::once("hostler").chain(args.iter().copied()).map(OsString::from).collect();
         async move { hostler_cli::execute(args, &wiring, &mut io).await }
     }
+}
+
+/// The file of a folder that a fake driver reads: a line for each hook, or `problem: WHY`.
+pub(crate) const BRINGS: &str = "brings.txt";
+
+fn inspect(directory: &Path) -> WorkspaceConfiguration {
+    let Ok(text) = std::fs::read_to_string(directory.join(BRINGS)) else { return WorkspaceConfiguration::default() };
+    let item = |line: &str| ConfigurationItem {
+        kind: ConfigurationKind::Hook,
+        name: line.split('=').next().unwrap().to_owned(),
+        source: BRINGS.to_owned(),
+        hash: line.to_owned(),
+        blocked: line.starts_with("blocked").then(|| "Not supported.".to_owned()),
+    };
+    let problem = text.strip_prefix("problem: ").map(str::to_owned);
+    let items = if problem.is_some() { Vec::new() } else { text.lines().map(item).collect() };
+    WorkspaceConfiguration { fingerprint: text, items, problem, ..Default::default() }
 }
 
 /// The names of what is in a directory.

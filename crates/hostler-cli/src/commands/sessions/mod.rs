@@ -58,7 +58,8 @@ fn check(command: &SessionsCommand, environment: &HostEnvironment) -> Result<(),
     }
 }
 
-fn can_ask(environment: &HostEnvironment) -> bool {
+/// Whether a person can be asked.
+pub(super) fn can_ask(environment: &HostEnvironment) -> bool {
     environment.stdin_is_terminal && environment.stderr_is_terminal
 }
 
@@ -276,7 +277,7 @@ async fn delete(wanted: &[String], yes: bool, host: &Reached, io: &mut Io) -> Re
 }
 
 /// Reads one line; what is not a yes is a no.
-async fn agreed(stdin: &mut (impl AsyncRead + Unpin)) -> std::io::Result<bool> {
+pub(super) async fn agreed(stdin: &mut (impl AsyncRead + Unpin)) -> std::io::Result<bool> {
     let mut line = Vec::new();
     let mut stdin = stdin.take(MAX_ANSWER);
     loop {
@@ -295,7 +296,7 @@ fn not_understood(error: &serde_json::Error) -> Failure {
     Failure::new(Exit::Failed, format!("The host's answer was not understood: {}.", json_fault(error)))
 }
 
-fn print_json(value: &impl Serialize, io: &mut Io) -> Result<(), Failure> {
+pub(super) fn print_json(value: &impl Serialize, io: &mut Io) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(std::io::Error::other)?;
     io.console.out(&format!("{text}\n"))?;
     Ok(())

@@ -6,7 +6,7 @@ use ahp_types::state::{SessionStatus, SessionSummary};
 use jiff::Timestamp;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use crate::catalogue;
+use crate::catalogue::{self, working_directory};
 use crate::console::one_line;
 
 use super::is;
@@ -110,8 +110,7 @@ fn directory(session: &SessionSummary, home: &Path) -> String {
     let Some(uri) = session.working_directories.as_ref().and_then(|directories| directories.first()) else {
         return String::new();
     };
-    let path = url::Url::parse(uri).ok().filter(|url| url.scheme() == "file").and_then(|url| url.to_file_path().ok());
-    let Some(path) = path else {
+    let Some(path) = working_directory(session) else {
         return one_line(uri);
     };
     at_home(&path, home)

@@ -1,0 +1,290 @@
+//! `trust` and `run --trust`: decisions about folders' own configuration, kept in the state directory.
+
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+
+use hostler_cli::Exit;
+use serde_json::{Value, json};
+use support::host::{Beat, FakeLauncher, answer, complete};
+use support::{BRINGS, Stage, names};
+
+/// A home that several commands use, with a project that brings configuration.
+struct Machine {
+    home: Stage,
+}
+
+struct Said {
+    exit: Exit,
+    out: String,
+    err: String,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let machine = Self { home: Stage::new() };
+        machine.brings("project", "SessionStart: ./evil.sh");
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.scratch.path().canonicalize().unwrap().join(name)
+    }
+
+    fn brings(&self, folder: &str, text: &str) {
+        std::fs::create_dir_all(self.path(folder)).unwrap();
+        std::fs::write(self.path(folder).join(BRINGS), text).unwrap();
+    }
+
+    async fn run_with(&self, args: &[&str], launcher: &FakeLauncher, typed: Option<&str>) -> Said {
+        let mut stage = Stage::new();
+        let mut wiring = self.home.wiring(launcher);
+        if let Some(typed) = typed {
+            stage.stdin = typed.as_bytes().to_vec();
+            wiring.environment.stdin_is_terminal = true;
+            wiring.environment.stderr_is_terminal = true;
+            wiring.environment.vars.insert("NO_COLOR".into(), "1".into());
+        }
+        let exit = stage.run_wired(args, wiring).await;
+        Said { exit, out: stage.out.text(), err: stage.err.text() }
+    }
+
+    async fn run(&self, args: &[&str]) -> Said {
+        let launcher = FakeLauncher::new([]);
+        let said = self.run_with(args, &launcher, None).await;
+        assert!(launcher.seen.options.lock().unwrap().is_empty(), "no host is started");
+        said
+    }
+
+    async fn done(&self, args: &[&str]) -> Said {
+        let said = self.run(args).await;
+        assert_eq!(said.exit, Exit::Done, "{args:?}: {}{}", said.out, said.err);
+        said
+    }
+
+    async fn state(&self, folder: &str) -> String {
+        let said = self.run(&["trust", "check", text(&self.path(folder)), "--json"]).await;
+        let report: Value = serde_json::from_str(&said.out).unwrap();
+        let passes = matches!(report["state"].as_str().unwrap(), "trusted" | "empty");
+        assert_eq!(said.exit, if passes { Exit::Done } else { Exit::Failed });
+        report["state"].as_str().unwrap().to_owned()
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[tokio::test]
+async fn a_folder_is_untrusted_until_it_is_added_and_again_when_it_is_removed() {
+    let machine = Machine::new();
+    let project = machine.path("project");
+    let said = machine.run(&["trust", "check"]).await;
+    assert_eq!(said.exit, Exit::Failed);
+    let expected = format!(
+        "{} is not trusted: no one has decided yet.\n  Hook: SessionStart: ./evil.sh  [{BRINGS}]\n",
+        project.display()
+    );
+    assert_eq!(said.out, expected);
+    assert!(!machine.home.state_dir().exists(), "a look makes nothing");
+    assert_eq!(machine.done(&["trust", "list"]).await.out, "");
+
+    let said = machine.done(&["trust", "add", ".", "--yes"]).await;
+    assert!(said.err.contains("It brings 1 hook:\n  Hook: SessionStart: ./evil.sh"), "{}", said.err);
+    assert!(said.err.ends_with(&format!("Trusted: {}.\n", project.display())), "{}", said.err);
+    assert_eq!(machine.state("project").await, "trusted");
+    assert_eq!(machine.done(&["trust", "list"]).await.out, format!("trusted      {}\n", project.display()));
+    let said = machine.done(&["trust", "list", "--json"]).await;
+    let item = json!({ "kind": "hook", "name": "SessionStart: ./evil.sh", "source": BRINGS, "hash": "SessionStart: ./evil.sh" });
+    let expected =
+        json!({ "items": [{ "path": project, "decision": "trust", "items": [item] }], "trustedFolders": [] });
+    assert_eq!(serde_json::from_str::<Value>(&said.out).unwrap(), expected);
+    assert_eq!(names(&machine.home.state_dir()), ["trust.toml"]);
+
+    let said = machine.done(&["trust", "remove", "../project"]).await;
+    assert_eq!(said.err, format!("Removed: {}.\n", project.display()));
+    assert_eq!(machine.state("project").await, "undecided");
+    let said = machine.run(&["trust", "remove", ".", "--json"]).await;
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Failed, "{\n  \"removed\": false\n}\n"));
+}
+
+#[tokio::test]
+async fn a_changed_configuration_is_shown_as_a_difference() {
+    let machine = Machine::new();
+    machine.brings("project", "kept=1\nedited=1\ngone=1");
+    machine.done(&["trust", "add", ".", "--yes"]).await;
+    machine.brings("project", "kept=1\nedited=2\nblocked hook=1");
+    let said = machine.run(&["trust", "check"]).await;
+    assert_eq!(said.exit, Exit::Failed);
+    let lines: Vec<&str> = said.out.lines().skip(1).collect();
+    let expected = [
+        "+ Hook: blocked hook  [brings.txt] (not applied: Not supported)",
+        "~ Hook: edited  [brings.txt]",
+        "- Hook: gone  [brings.txt]",
+        "  Hook: kept  [brings.txt]",
+    ];
+    assert_eq!(lines, expected);
+    let said = machine.run(&["trust", "check", "--json"]).await;
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&report["state"], &report["difference"]["changed"][0]["name"]), (&json!("changed"), &json!("edited")));
+}
+
+#[tokio::test]
+async fn add_asks_on_a_terminal_and_takes_yes_alone_for_a_yes() {
+    let machine = Machine::new();
+    let launcher = FakeLauncher::new([]);
+    for typed in ["n\n", "\n", "", "sure\n"] {
+        let said = machine.run_with(&["trust", "add", "."], &launcher, Some(typed)).await;
+        assert_eq!((said.exit, said.err.ends_with("Nothing was changed.\n")), (Exit::Failed, true), "{}", said.err);
+    }
+    assert_eq!(machine.state("project").await, "undecided");
+    let said = machine.run_with(&["trust", "add", "."], &launcher, Some("y\n")).await;
+    assert_eq!(said.exit, Exit::Done);
+    assert!(said.err.contains("./evil.sh") && said.err.contains("Trust it? [y/N]"), "{}", said.err);
+    assert_eq!(machine.state("project").await, "trusted");
+    let said = machine.run(&["trust", "add", "."]).await;
+    assert_eq!((said.exit, said.err.contains("Pass --yes.")), (Exit::Usage, true), "{}", said.err);
+}
+
+#[tokio::test]
+async fn subfolders_are_trusted_only_if_that_was_said() {
+    let machine = Machine::new();
+    machine.brings("project/sub", "hook");
+    machine.done(&["trust", "add", ".", "--yes"]).await;
+    assert_eq!(machine.state("project/sub").await, "undecided");
+    machine.done(&["trust", "add", ".", "--subfolders", "--yes"]).await;
+    assert_eq!(machine.state("project/sub").await, "trusted");
+    let said = machine.done(&["trust", "check", "sub"]).await;
+    assert!(said.out.contains(&format!("is trusted through {}.", machine.path("project").display())), "{}", said.out);
+}
+
+#[tokio::test]
+async fn home_and_root_are_trusted_by_their_full_path_only_and_never_with_subfolders() {
+    let machine = Machine::new();
+    machine.brings("", "hook");
+    for written in ["..", "../project/..", "./.."] {
+        let said = machine.run(&["trust", "add", written, "--yes"]).await;
+        assert_eq!((said.exit, said.err.contains("too broad")), (Exit::Usage, true), "{written}: {}", said.err);
+    }
+    let (home, link) = (machine.path(""), machine.path("project/link"));
+    std::os::unix::fs::symlink(&home, &link).unwrap();
+    assert_eq!(machine.run(&["trust", "add", text(&link), "--yes"]).await.exit, Exit::Usage, "a link is another name");
+    assert_eq!(machine.run(&["trust", "add", text(&home), "--subfolders", "--yes"]).await.exit, Exit::Usage);
+    assert_eq!(machine.run(&["trust", "add", "/", "--subfolders", "--yes"]).await.exit, Exit::Usage);
+    assert_eq!(machine.state("").await, "refused");
+    machine.done(&["trust", "add", text(&home), "--yes"]).await;
+    assert_eq!(machine.state("").await, "trusted");
+    assert_eq!(machine.state("project").await, "undecided");
+}
+
+#[tokio::test]
+async fn the_settings_trust_folders_and_what_they_trust_stays_so() {
+    let machine = Machine::new();
+    let project = machine.path("project");
+    machine.home.configure(&format!("trusted-folders = [{project:?}]\n"));
+    assert_eq!(machine.state("project").await, "trusted");
+    assert!(machine.done(&["trust", "list"]).await.out.contains("(trusted-folders in the settings)"));
+    machine.done(&["trust", "add", ".", "--yes"]).await;
+    let said = machine.done(&["trust", "remove", "."]).await;
+    assert!(said.err.contains("It is still trusted through `trusted-folders`"), "{}", said.err);
+    machine.home.configure("trusted-folders = [\"work\"]\n");
+    let said = machine.run(&["trust", "list"]).await;
+    assert_eq!((said.exit, said.err.contains("a list of absolute paths")), (Exit::Usage, true), "{}", said.err);
+}
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_read_and_one_that_is_not_there_have_their_sentence() {
+    let machine = Machine::new();
+    machine.brings("project", "problem: settings.json is not JSON");
+    let said = machine.run(&["trust", "check"]).await;
+    assert_eq!((said.exit, said.out.contains("cannot be trusted: settings.json is not JSON.")), (Exit::Failed, true));
+    let said = machine.run(&["trust", "add", ".", "--yes"]).await;
+    assert_eq!((said.exit, said.err.contains("settings.json is not JSON")), (Exit::Failed, true), "{}", said.err);
+    let said = machine.run(&["trust", "check", "/no/such/folder"]).await;
+    assert_eq!((said.exit, said.err.contains("is not a folder")), (Exit::Usage, true), "{}", said.err);
+}
+
+#[tokio::test]
+async fn nothing_in_a_list_is_invisible_or_reverses_the_text() {
+    let machine = Machine::new();
+    machine.brings("project", "photo\u{202e}gpj.sh\u{1b}[2K\u{200b}");
+    for args in [&["trust", "check"][..], &["trust", "add", ".", "--yes"]] {
+        let said = machine.run(args).await;
+        let shown = format!("{}{}", said.out, said.err);
+        assert!(shown.contains("photo⟨U+202E⟩gpj.sh⟨U+001B⟩[2K⟨U+200B⟩"), "{shown}");
+    }
+}
+
+/// A host that asks about the folder as it does, and one word as its answer.
+fn asking() -> FakeLauncher {
+    let options =
+        json!([{ "id": "trust", "label": "Trust this folder" }, { "id": "restrict", "label": "Do not trust" }]);
+    let question = json!({ "kind": "single-select", "id": "trust", "message": "Trust this folder?", "options": options,
+        "required": true });
+    let request = json!({ "id": "q", "message": "This folder brings a hook.", "questions": [question] });
+    let asked = [Beat::Chat(json!({ "type": "chat/inputRequested", "request": request })), Beat::PassOn];
+    FakeLauncher::new(asked.into_iter().chain(answer(&["done"])).chain([complete()]))
+}
+
+#[tokio::test]
+async fn without_a_terminal_run_declines_and_says_what_is_ignored() {
+    let machine = Machine::new();
+    let launcher = asking();
+    let said = machine.run_with(&["run", "hi"], &launcher, None).await;
+    assert_eq!((said.exit, said.out.as_str()), (Exit::Done, "done"), "{}", said.err);
+    let expected = format!(
+        "Ignored the configuration of {} (1 hook): it is not trusted. Review it with `hostler trust check`, then trust it \
+         with `hostler trust add` or --trust.\n",
+        machine.path("project").display()
+    );
+    assert_eq!(said.err, expected);
+    let declined = &launcher.seen.params("dispatchAction")[1]["action"];
+    assert_eq!((&declined["type"], &declined["response"]), (&json!("chat/inputCompleted"), &json!("decline")));
+    assert_eq!(machine.state("project").await, "undecided", "nothing is remembered");
+}
+
+#[tokio::test]
+async fn on_a_terminal_run_asks_as_it_asks_other_questions() {
+    let machine = Machine::new();
+    let launcher = asking();
+    let said = machine.run_with(&["run", "hi"], &launcher, Some("1\n")).await;
+    assert_eq!(said.exit, Exit::Done, "{}", said.err);
+    assert!(
+        said.err.contains("This folder brings a hook.\n? Trust this folder?\n  1  Trust this folder\n"),
+        "{}",
+        said.err
+    );
+    assert!(!said.err.contains("Ignored"), "{}", said.err);
+    let accepted = &launcher.seen.params("dispatchAction")[1]["action"];
+    assert_eq!(
+        (&accepted["response"], &accepted["answers"]["trust"]["value"]["value"]),
+        (&json!("accept"), &json!("trust"))
+    );
+}
+
+#[tokio::test]
+async fn run_with_trust_remembers_the_folder_as_it_is_now() {
+    let machine = Machine::new();
+    let launcher = FakeLauncher::new(answer(&["done"]).into_iter().chain([complete()]));
+    let said = machine.run_with(&["run", "--trust", "hi"], &launcher, None).await;
+    assert_eq!((said.exit, said.err.as_str()), (Exit::Done, ""));
+    assert_eq!(machine.state("project").await, "trusted");
+    machine.brings("project", "other hook");
+    assert_eq!(machine.state("project").await, "changed");
+}
+
+#[tokio::test]
+async fn run_with_trust_is_refused_for_home_unless_it_is_named() {
+    let machine = Machine::new();
+    machine.brings("", "hook");
+    let launcher = FakeLauncher::new(answer(&["done"]).into_iter().chain([complete()]));
+    let said = machine.run_with(&["run", "--trust", "--cwd", "..", "hi"], &launcher, None).await;
+    assert_eq!((said.exit, said.err.contains("too broad")), (Exit::Usage, true), "{}", said.err);
+    assert!(launcher.seen.options.lock().unwrap().is_empty(), "nothing was started");
+    let home = machine.path("");
+    let said = machine.run_with(&["run", "--trust", "--cwd", text(&home), "hi"], &launcher, None).await;
+    assert_eq!(said.exit, Exit::Done, "{}", said.err);
+    assert_eq!(machine.state("").await, "trusted");
+}

@@ -8,9 +8,12 @@ test.each(cases.visible)('%j is shown with a name for each sign that cannot be s
   expect(visible(text as string)).toBe(expected);
 });
 
-test.each(cases.exact)('%j is shown with its blanks counted where they push the rest out of sight', (text, expected) => {
-  expect(exact(text as string)).toBe(expected);
-});
+test.each(cases.exact)(
+  '%j is shown with its blanks counted where they push the rest out of sight',
+  (text, expected) => {
+    expect(exact(text as string)).toBe(expected);
+  },
+);
 
 test('the sentence about a call has names for them, too', () => {
   expect(spans({ markdown: 'Allow `rm \u2066x`' }).at(-1)).toEqual({ text: 'rm ⟨U+2066⟩x', isCode: true });

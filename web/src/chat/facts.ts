@@ -63,6 +63,18 @@ export function heldBy(meta: Meta | undefined): string | undefined {
   return string(object(told(meta).held).message);
 }
 
+/** Whether the configuration of the session's folder applies. */
+export interface FolderTrust {
+  readonly state: string;
+  readonly directory: string;
+}
+
+export function trustOf(meta: Meta | undefined): FolderTrust | undefined {
+  const trust = object(told(meta).trust);
+  const [state, directory] = [string(trust.state), string(trust.directory)];
+  return state && directory ? { state, directory } : undefined;
+}
+
 /** What became of an attachment that a person could notice. */
 export function warningsOf(meta: Meta | undefined): readonly string[] {
   const { warnings } = told(meta);

@@ -104,6 +104,14 @@ export function isPlan({ questions = [], message }: ChatInputRequest): boolean {
   return message !== undefined && question.options.some(({ id }) => id === 'revise');
 }
 
+/** Whether a host asks if a folder's own configuration may apply. */
+export function isTrust({ questions = [] }: ChatInputRequest): boolean {
+  const [question] = questions;
+  if (questions.length !== 1 || question?.id !== 'folder' || question.kind !== 'single-select') return false;
+  const ids = question.options.map(({ id }) => id);
+  return ids.includes('trust') && ids.includes('restrict');
+}
+
 function defaultOf(question: Question): Entry {
   if (!('defaultValue' in question) || question.defaultValue === undefined) return NOTHING;
   const { defaultValue } = question;

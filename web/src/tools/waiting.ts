@@ -2,7 +2,7 @@
 
 import type { ChatState, SessionInputRequest, StringOrMarkdown, Uri } from '../ahp/index.ts';
 import type { IconName } from '../ui/icons.ts';
-import { isPlan } from './answers.ts';
+import { isPlan, isTrust } from './answers.ts';
 import { iconOf, nameOf, placeOf } from './call.ts';
 
 export interface Waiting {
@@ -30,7 +30,7 @@ export function waitingIn(entries: readonly SessionInputRequest[], chat: Uri, st
     switch (entry.kind) {
       case 'chatInput': {
         const { request } = entry;
-        const icon = isPlan(request) ? 'plan' : 'question';
+        const icon = isPlan(request) ? 'plan' : isTrust(request) ? 'shield' : 'question';
         const isDetached = isHere && state !== undefined && !cards.has(request.id);
         const question = request.questions?.[0]?.message ?? request.message ?? 'A question';
         const sentence = isPlan(request) ? 'A plan is to be decided about' : question;

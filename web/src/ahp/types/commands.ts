@@ -126,6 +126,44 @@ export interface Grant {
   readonly waiting: boolean;
 }
 
+/** One thing that a folder's own configuration would bring to an agent. */
+export interface ConfigurationItem {
+  readonly kind: string;
+  readonly name: string;
+  /** The file that brings it. */
+  readonly source: string;
+  readonly hash: string;
+  /** Why it does not apply even in a trusted folder. */
+  readonly blocked?: string;
+}
+
+/** Whether a folder's own configuration applies, by `hostler/checkTrust`. */
+export interface TrustReport {
+  readonly directory: string;
+  readonly state: string;
+  readonly trustedBy?: string;
+  readonly inheritedFrom?: string;
+  /** Why it cannot be trusted. */
+  readonly reason?: string;
+  readonly configuration: { readonly fingerprint: string; readonly items: readonly ConfigurationItem[] };
+  /** What has changed since it was trusted. */
+  readonly difference?: {
+    readonly added: readonly ConfigurationItem[];
+    readonly changed: readonly ConfigurationItem[];
+    readonly removed: readonly ConfigurationItem[];
+  };
+}
+
+export type TrustDecision = 'trust' | 'trustSubfolders' | 'restrict';
+
+/** A folder that a person has decided about, by `hostler/listTrust`. */
+export interface DecidedFolder {
+  readonly path: string;
+  readonly decision: TrustDecision;
+  readonly inheritedFrom?: string;
+  readonly items: readonly ConfigurationItem[];
+}
+
 /** Method → parameters beside the channel, and result. */
 export interface Commands {
   initialize: [
@@ -214,6 +252,16 @@ export interface Commands {
   ];
   'hostler/listSignIns': [unknown, { readonly items: readonly SignIn[] }];
   'hostler/signOut': [{ id?: string }, unknown];
+  'hostler/listTrust': [
+    unknown,
+    { readonly items: readonly DecidedFolder[]; readonly trustedFolders: readonly string[] },
+  ];
+  'hostler/checkTrust': [{ directory: string; provider?: string }, TrustReport];
+  'hostler/setTrust': [
+    { directory: string; provider?: string; decision: TrustDecision; fingerprint: string },
+    TrustReport,
+  ];
+  'hostler/removeTrust': [{ directory: string }, { readonly removed: boolean }];
   'hostler/dropImages': [{ which: 'last' | 'all' }, { readonly dropped: number }];
 }
 

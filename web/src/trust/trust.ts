@@ -1,0 +1,85 @@
+/** Workspace trust: what a folder's own configuration would bring, in words. */
+
+import type { ConfigurationItem, DecidedFolder, TrustReport } from '../ahp/index.ts';
+import { visible } from '../ui/visible.ts';
+
+const KINDS: Readonly<Record<string, string>> = {
+  hook: 'Hooks',
+  mcpServer: 'MCP servers',
+  environment: 'Environment variables',
+  helper: 'Helper programs',
+  command: 'Slash commands',
+  skill: 'Skills',
+  agent: 'Agents',
+  plugin: 'Plugins',
+  permissionRule: 'Permission rules',
+  additionalDirectory: 'Additional directories',
+  setting: 'Settings',
+};
+
+export type Change = 'added' | 'changed' | 'removed';
+
+export interface ShownItem {
+  readonly name: string;
+  readonly source: string;
+  readonly blocked: string | undefined;
+  readonly change: Change | undefined;
+}
+
+export interface ItemGroup {
+  readonly title: string;
+  readonly items: readonly ShownItem[];
+}
+
+/** What the folder brings, by kind; what has changed is marked, and what is gone is among it. */
+export function groupsOf({ configuration, difference }: TrustReport): readonly ItemGroup[] {
+  const changes = new Map<string, Change>();
+  for (const item of difference?.added ?? []) changes.set(keyOf(item), 'added');
+  for (const item of difference?.changed ?? []) changes.set(keyOf(item), 'changed');
+  const groups = new Map<string, ShownItem[]>();
+  const add = (item: ConfigurationItem, change: Change | undefined) => {
+    const title = Object.hasOwn(KINDS, item.kind) ? (KINDS[item.kind] ?? '') : visible(item.kind);
+    const group = groups.get(title) ?? [];
+    groups.set(title, group);
+    const blocked = item.blocked === undefined ? undefined : visible(item.blocked);
+    group.push({ name: visible(item.name), source: visible(item.source), blocked, change });
+  };
+  for (const item of configuration.items) add(item, changes.get(keyOf(item)));
+  for (const item of difference?.removed ?? []) add(item, 'removed');
+  return [...groups].map(([title, items]) => ({ title, items }));
+}
+
+function keyOf({ kind, name, source }: ConfigurationItem): string {
+  return JSON.stringify([kind, name, source]);
+}
+
+/** Whether the folder's configuration is ignored. */
+export function isRestricted(state: string): boolean {
+  return state !== 'trusted' && state !== 'empty';
+}
+
+/** What holds for a folder now. */
+export function sentenceOf({ state, trustedBy, inheritedFrom, reason }: TrustReport): string {
+  switch (state) {
+    case 'trusted':
+      if (trustedBy === 'parent') return `Trusted through ${visible(inheritedFrom ?? 'a parent folder')}.`;
+      return trustedBy === 'configuration' ? 'Trusted by the settings of the host.' : 'You trust this folder.';
+    case 'empty':
+      return 'This folder brings no configuration of its own.';
+    case 'changed':
+      return 'The configuration of this folder has changed since you trusted it. It is ignored until you decide again.';
+    case 'restricted':
+      return 'You do not trust this folder. Its configuration is ignored.';
+    case 'refused':
+      return `The configuration of this folder is ignored: ${visible(reason ?? 'it cannot be read')}`;
+    default:
+      return 'You have not decided about this folder yet. Its configuration is ignored.';
+  }
+}
+
+/** What was decided about a folder. */
+export function decisionOf({ decision, inheritedFrom }: DecidedFolder): string {
+  if (inheritedFrom !== undefined) return `Trusted through ${visible(inheritedFrom)}`;
+  if (decision === 'trustSubfolders') return 'Trusted with its subfolders';
+  return decision === 'restrict' ? 'Not trusted' : 'Trusted';
+}

@@ -134,8 +134,7 @@ const GIT_SETTINGS: [(&str, &str); 2] = [("core.fsmonitor", "false"), ("safe.bar
 /// Adds settings for git behind those that the environment holds already, and takes away its pager.
 fn neutralize_git(environment: &mut Environment) {
     let count = environment.get("GIT_CONFIG_COUNT").and_then(OsStr::to_str).and_then(|count| count.parse().ok());
-    let first: u32 = count.unwrap_or(0);
-    let mut next = first;
+    let mut next: u32 = count.unwrap_or(0);
     for (key, value) in GIT_SETTINGS {
         environment.set(format!("GIT_CONFIG_KEY_{next}"), key);
         environment.set(format!("GIT_CONFIG_VALUE_{next}"), value);

@@ -77,7 +77,7 @@ struct AppliedFile {
 }
 
 impl Snapshot {
-    /// Reads the configuration of a folder. `config_directory` is the user's own, which is nobody's project.
+    /// Reads the configuration of a folder. `config_directory` is the user's own and never part of it.
     pub(crate) fn read(working_directory: &Path, config_directory: Option<&Path>) -> Self {
         let Ok(working_directory) = working_directory.canonicalize() else { return Self::default() };
         let own = config_directory.and_then(|directory| directory.canonicalize().ok());

@@ -119,7 +119,7 @@ impl Stage {
         write_file(&memory.join("CLAUDE.md"), text.as_bytes(), false)?;
         self.arguments = vec!["--setting-sources=user".into(), flag("--add-dir=", &memory)];
         self.environment = vec![("CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD".into(), "1".into())];
-        // It would run `git status` at its start, and with it the filters that a `.git/config` names, which nobody has looked at.
+        // It would run `git status` at its start, and with it the filters that a `.git/config` names, which is not part of what was trusted.
         self.settings.insert("includeGitInstructions".to_owned(), false.into());
         let Some(applied) = applied else { return Ok(()) };
         if applied.files.is_empty() {

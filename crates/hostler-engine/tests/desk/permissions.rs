@@ -284,7 +284,7 @@ async fn a_rule_that_cannot_be_stored_is_refused_and_the_call_still_waits() {
     bench.wait_for("c1", "Bash", &bash("git push")).await;
     std::fs::write(bench.rig.state.join("rules.toml"), "nonsense = [").unwrap();
     bench.confirm("me", chosen("c1", true, "allow-always-1")).await;
-    bench.listener.until("chat/toolCallConfirmed rejected: the rules in").await;
+    bench.listener.until("chat/toolCallConfirmed rejected: the permission rules are not available").await;
     assert_eq!(bench.shown("c1")["status"], "pending-confirmation");
     assert_eq!(bench.gated("c2", "Read", &json!({ "file_path": "a.txt" })), Gate::Ask, "nothing is allowed meanwhile");
     bench.confirm("me", yes("c1")).await;

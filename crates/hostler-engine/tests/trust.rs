@@ -135,7 +135,7 @@ async fn finish(listener: &mut Listener, agent: &FakeAgent) {
 
 fn gated(gate: &Arc<dyn Gatekeeper>, command: &str) -> Gate {
     let input = RawValue::from_string(json!({ "command": command }).to_string()).unwrap();
-    gate.decide(&GatedCall { id: command, tool: "Bash", input: &input, sub_agent: None })
+    gate.decide(&GatedCall { id: command, tool: "Bash", input: &input, sub_agent: None, cwd: None })
 }
 
 #[tokio::test]

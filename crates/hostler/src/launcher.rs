@@ -142,7 +142,10 @@ async fn launch(
         session_defaults: session_defaults(&options),
         show_external: options.fleet.show_external.and_then(ShowExternal::named),
         search: true,
-        trust: TrustOptions { trusted_folders: options.trusted_folders.clone(), home: Some(options.default_directory.clone()) },
+        trust: TrustOptions {
+            trusted_folders: options.trusted_folders.clone(),
+            home: Some(options.default_directory.clone()),
+        },
     });
     let engine = engine.await.map_err(other)?;
     let site = Site::embedded();

@@ -11,7 +11,7 @@ function item(kind: string, name: string, more: Partial<ConfigurationItem> = {})
 }
 
 function report(state: string, items: readonly ConfigurationItem[], more: Partial<TrustReport> = {}): TrustReport {
-  return { directory: '/work', state, configuration: { fingerprint: 'f', items }, ...more };
+  return { directory: '/src/app', state, configuration: { fingerprint: 'f', items }, ...more };
 }
 
 test('what a folder brings is grouped by kind, and unknown kinds are shown too', () => {
@@ -65,18 +65,18 @@ test('only a folder that is trusted or brings nothing is not restricted', () => 
   expect(sentenceOf(report('refused', [], { reason: 'settings.json is not JSON' }))).toContain(
     'settings.json is not JSON',
   );
-  expect(sentenceOf(report('trusted', [], { trustedBy: 'parent', inheritedFrom: '/work' }))).toBe(
-    'Trusted through /work.',
+  expect(sentenceOf(report('trusted', [], { trustedBy: 'parent', inheritedFrom: '/src/app' }))).toBe(
+    'Trusted through /src/app.',
   );
   expect(sentenceOf(report('something new', []))).toContain('ignored');
-  const folder = { path: '/work/a', items: [] };
+  const folder = { path: '/src/app/a', items: [] };
   expect(decisionOf({ ...folder, decision: 'restrict' })).toBe('Not trusted');
-  expect(decisionOf({ ...folder, decision: 'trust', inheritedFrom: '/work' })).toBe('Trusted through /work');
+  expect(decisionOf({ ...folder, decision: 'trust', inheritedFrom: '/src/app' })).toBe('Trusted through /src/app');
 });
 
 test('the host tells the trust of a session, or does not', () => {
-  const trust = { state: 'changed', directory: '/work', items: 3 };
-  expect(trustOf({ hostler: { trust } })).toEqual({ state: 'changed', directory: '/work' });
+  const trust = { state: 'changed', directory: '/src/app', items: 3 };
+  expect(trustOf({ hostler: { trust } })).toEqual({ state: 'changed', directory: '/src/app' });
   for (const meta of [undefined, {}, { hostler: { trust: 'yes' } }, { hostler: { trust: { state: 'trusted' } } }])
     expect(trustOf(meta)).toBeUndefined();
 });

@@ -165,7 +165,7 @@ fn the_seeds_of_what_is_allowed_hold() {
 #[test]
 fn what_is_allowed_of_changed_lines_only_reads_the_project() {
     let config = ProptestConfig {
-        cases: ProptestConfig::default().cases.max(3_000),
+        cases: ProptestConfig::default().cases.max(2_000),
         failure_persistence: None,
         ..ProptestConfig::default()
     };

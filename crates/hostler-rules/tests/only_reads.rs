@@ -443,6 +443,7 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
         "git show HEAD",
         "git show :/x",
         "git log -U5",
+        "git diff -- 'sec\\ret'",
         "cp -r . /tmp/there",
         "tar cf - .",
         "cd sub; cat ../secret/key",

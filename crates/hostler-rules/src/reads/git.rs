@@ -219,7 +219,7 @@ fn parts<'w>(command: &str, found: Arguments<'w>, directories: Vec<Name<'w>>, co
         only = revisions;
     }
     // Git expands patterns by itself.
-    let is_pattern = |name: &Name<'_>| name.text.starts_with(':') || name.text.contains(['*', '?', '[']);
+    let is_pattern = |name: &Name<'_>| name.text.starts_with(':') || name.text.contains(['*', '?', '[', '\\']);
     let only = if only.iter().any(is_pattern) { Vec::new() } else { only.to_vec() };
     let mut in_revisions = Vec::new();
     let mut whole = only.is_empty() && revisions.is_empty();

@@ -100,7 +100,7 @@ async fn no_setting_of_a_client_names_a_program() {
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
     let evil = script.to_str().unwrap();
     let host = home.serve_fake(&[("HOSTLER_NO_COMMANDS", "false")]).await;
-    let (mut raw, answer) = hello(&host.url(), json!({"initialSubscriptions": [ROOT]})).await;
+    let (mut raw, answer) = hello(&host.url(), json!({"initialSubscriptions": [ROOT], "clientId": "me"})).await;
 
     // What is offered to be set: nothing of it is about programs.
     let root = &answer.unwrap()["snapshots"][0]["state"];

@@ -49,3 +49,24 @@ fn every_dependency_with_native_code_is_listed() {
         .collect();
     assert_eq!(listed, native, "docs/security.md lists every dependency that builds native code");
 }
+
+/// `crates/hostler/tests/trust.rs::name` in a row names a Rust test; in a TypeScript file the name is the test's title.
+#[test]
+fn every_test_that_the_threat_model_names_exists() {
+    let root = Workspace::load().unwrap().root;
+    let page = read("docs/security.md");
+    let mut missing = Vec::new();
+    let mut found = 0;
+    for reference in page.split('`').skip(1).step_by(2).filter(|code| code.contains("::") && code.contains('/')) {
+        let (file, name) = reference.split_once("::").unwrap();
+        let text = std::fs::read_to_string(root.join(file)).unwrap_or_default();
+        let wanted = if file.ends_with(".rs") { format!("fn {name}(") } else { name.to_owned() };
+        if text.contains(&wanted) {
+            found += 1;
+        } else {
+            missing.push(reference);
+        }
+    }
+    assert!(missing.is_empty(), "docs/security.md names tests that do not exist: {missing:#?}");
+    assert!(found >= 40, "docs/security.md names only {found} tests");
+}

@@ -13,18 +13,19 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// The soft and the hard limit before they were raised.
 static ORIGINAL: OnceLock<(libc::rlim_t, libc::rlim_t)> = OnceLock::new();
 
-/// The most that some systems take, although they call the hard limit infinite.
+/// macOS takes at most this many open files, although it calls the hard limit infinite.
 #[cfg(target_os = "macos")]
-const MOST: libc::rlim_t = 10_240;
-#[cfg(not(target_os = "macos"))]
-const MOST: libc::rlim_t = libc::RLIM_INFINITY;
+const MAX_OPEN_FILES: libc::rlim_t = 10_240;
 
 /// Raises the soft limit of this process to the hard one.
 pub(crate) fn raise() -> io::Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    let most = hard.min(MOST);
-    if soft < most {
-        setrlimit(Resource::RLIMIT_NOFILE, most, hard)?;
+    #[cfg(target_os = "macos")]
+    let reachable = hard.min(MAX_OPEN_FILES);
+    #[cfg(not(target_os = "macos"))]
+    let reachable = hard;
+    if soft < reachable {
+        setrlimit(Resource::RLIMIT_NOFILE, reachable, hard)?;
         let _ = ORIGINAL.set((soft, hard));
     }
     Ok(())

@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_too_deep_too_many_or_no_file_is_a_problem() {
-        let make: [(&str, fn(&Path)); 5] = [
+        type Make = fn(&Path);
+        let make: [(&str, Make); 5] = [
             ("8 MiB", |x| std::fs::write(x, vec![b'x'; 8 * 1024 * 1024 + 1]).unwrap()),
             ("nested", |x| std::fs::create_dir_all(x.join("d/".repeat(20))).unwrap()),
             ("too many files", |x| {

@@ -208,8 +208,11 @@ fn no_machine_s_paths_are_in_the_project() {
 fn shared_temporary_directories_are_known_in_few_places() {
     let known = ["crates/hostler-cli/src/environment.rs", "crates/hostler-process/src/runtime_dir.rs"];
     let product = |source: &Source| source.is_rust() && !source.is_test() && !known.contains(&source.name.as_str());
-    let product =
-        |source: &Source| source.name.starts_with("crates/") && !source.name.contains("/benches/") && product(source);
+    let product = |source: &Source| {
+        source.name.starts_with("crates/")
+            && !["/benches/", "/fuzzing/"].iter().any(|part| source.name.contains(part))
+            && product(source)
+    };
     let needles =
         [concat!("temp_", "dir()"), concat!("\"/t", "mp\""), concat!("\"/var/t", "mp"), concat!("\"/dev/s", "hm")];
     assert_none("shared temporary directories", &find(&sources(), product, &needles));

@@ -131,7 +131,8 @@ pub(crate) fn environment(
 /// Settings that hold in every repository: no `.git/config` has a monitor started, and none is found inside of a work tree.
 const GIT_SETTINGS: [(&str, &str); 2] = [("core.fsmonitor", "false"), ("safe.bareRepository", "explicit")];
 
-/// Adds settings for git behind those that the environment holds already, and takes away its pager.
+/// Adds settings for git behind those that the environment holds already, takes away its pager, and keeps commands that only read
+/// from rewriting the index.
 fn neutralize_git(environment: &mut Environment) {
     let count = environment.get("GIT_CONFIG_COUNT").and_then(OsStr::to_str).and_then(|count| count.parse().ok());
     let mut next: u32 = count.unwrap_or(0);
@@ -142,6 +143,7 @@ fn neutralize_git(environment: &mut Environment) {
     }
     environment.set("GIT_CONFIG_COUNT", next.to_string());
     environment.set("GIT_PAGER", "cat");
+    environment.set("GIT_OPTIONAL_LOCKS", "0");
 }
 
 /// Settings on the command line beat every settings file, and settings files beat the environment. So everything that

@@ -304,16 +304,15 @@ pub(crate) fn options(
     }
 }
 
-/// What belongs to the host itself: configuration, cache, and the files with secrets that the settings name.
+/// The host's own directories, and the files with secrets that the settings name.
 fn private(wiring: &Wiring, settings: &Settings) -> Vec<PathBuf> {
-    let environment = &wiring.environment;
     let token = match &settings.token {
         TokenChoice::File(path) => Some(path.clone()),
         _ => None,
     };
     let config = settings.source.as_ref().map(|source| source.path().to_owned());
     let key = settings.tls.as_ref().map(|tls| tls.key.clone());
-    let directories = [environment.xdg_config.join("hostler"), environment.cache_dir()];
+    let directories = wiring.environment.own_directories(&settings.state_dir);
     directories.into_iter().chain([token, config, key].into_iter().flatten()).collect()
 }
 

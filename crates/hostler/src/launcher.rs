@@ -131,7 +131,7 @@ async fn launch(
         },
         max_queue: options.fleet.max_queue.unwrap_or(MAX_QUEUE),
         turns_in_memory: options.fleet.turns_in_memory.unwrap_or(TURNS_IN_MEMORY),
-        permissions: permissions(environment, &options),
+        permissions: permissions(&options),
         absence: options.fleet.absence.unwrap_or(ABSENCE),
         clock: Arc::new(SystemClock::default()),
         fleet: fleet(&options.fleet),
@@ -194,7 +194,7 @@ fn blobs(quota: Option<u64>) -> BlobOptions {
     BlobOptions { quota: quota.unwrap_or(usual.quota), ..usual }
 }
 
-fn permissions(environment: &HostEnvironment, options: &HostOptions) -> PermissionConfig {
+fn permissions(options: &HostOptions) -> PermissionConfig {
     PermissionConfig {
         allow_bypass: options.allow_bypass,
         unattended: match options.unattended {
@@ -205,7 +205,7 @@ fn permissions(environment: &HostEnvironment, options: &HostOptions) -> Permissi
         },
         // Sessions that name no directory work at home.
         home: Some(options.default_directory.clone()),
-        own_directories: environment.own_directories(&options.state_dir),
+        own_directories: options.private.clone(),
     }
 }
 

@@ -58,12 +58,12 @@ impl Gatekeeper for Noting {
 fn the_gate_learns_the_directory_that_the_hook_names() {
     let gate = Noting::default();
     let hook = |cwd: &str| HOOK.replace(r#""tool_name":"Read""#, &format!(r#""cwd":{cwd},"tool_name":"Read""#));
-    for cwd in [r#""/work/sub""#, r#""relative""#, "null"] {
+    for cwd in [r#""/project/sub""#, r#""relative""#, "null"] {
         asked(&mut Asks::default(), "r", &hook(cwd), &gate);
     }
     asked(&mut Asks::default(), "r", BASH, &gate);
     let said = gate.0.into_inner().unwrap();
-    assert_eq!(said, [Some("/work/sub".into()), None, None, None]);
+    assert_eq!(said, [Some("/project/sub".into()), None, None, None]);
 }
 
 #[test]

@@ -126,6 +126,7 @@ fn git_settings_are_added_behind_those_of_the_user() {
         "GIT_CONFIG_KEY_1=safe.bareRepository",
         "GIT_CONFIG_VALUE_0=false",
         "GIT_CONFIG_VALUE_1=explicit",
+        "GIT_OPTIONAL_LOCKS=0",
         "GIT_PAGER=cat",
     ];
     assert_eq!(git(&[]), ours);
@@ -141,6 +142,7 @@ fn git_settings_are_added_behind_those_of_the_user() {
             "GIT_CONFIG_VALUE_0=me",
             "GIT_CONFIG_VALUE_1=false",
             "GIT_CONFIG_VALUE_2=explicit",
+            "GIT_OPTIONAL_LOCKS=0",
             "GIT_PAGER=cat",
         ]
     );
@@ -205,6 +207,7 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
         "GIT_CONFIG_KEY_1=safe.bareRepository",
         "GIT_CONFIG_VALUE_0=false",
         "GIT_CONFIG_VALUE_1=explicit",
+        "GIT_OPTIONAL_LOCKS=0",
         "GIT_PAGER=cat",
         "HOME=/home/me",
         "IS_SANDBOX=1",

@@ -116,7 +116,7 @@ pub struct HostOptions {
     pub grants: GrantSetting,
     /// Where sessions may work; anywhere if there are none.
     pub session_roots: Vec<PathBuf>,
-    /// The host's own directories and files beside the state directory; no session works there and no client reaches them.
+    /// The host's own directories and files; no permission mode allows them, no session works there and no client reaches them.
     pub private: Vec<PathBuf>,
     /// Folders whose own configuration applies without a decision, with their subfolders.
     pub trusted_folders: Vec<PathBuf>,

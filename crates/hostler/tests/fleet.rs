@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use ahp_types::StateAction;
-use common::{BUILDS, Home, Host, PATIENCE, files};
+use common::{BUILDS, Home, Host, PATIENCE, files, trust};
 use hostler_testkit::peer::SessionUris;
 
 /// Waits until so many agents are there.
@@ -137,12 +137,7 @@ async fn an_agent_that_was_opened_ahead_answers_the_first_message() {
         let ahead = host.agents().into_iter().find(|known| known.pid != agent).unwrap().pid;
         std::fs::create_dir_all(home.work().join(".claude")).unwrap();
         std::fs::write(home.work().join(".claude/settings.json"), r#"{"env":{"A":"b"}}"#).unwrap();
-        let about = serde_json::json!({"channel": "ahp-root://", "directory": home.work()});
-        let seen: serde_json::Value = peer.client.request("hostler/checkTrust", about.clone()).await.unwrap();
-        let mut trusts = about;
-        trusts["decision"] = "trust".into();
-        trusts["fingerprint"] = seen["configuration"]["fingerprint"].clone();
-        let _: serde_json::Value = peer.client.request("hostler/setTrust", trusts).await.unwrap();
+        trust(&peer, &home.work()).await;
         assert_eq!(peer.ask(&other.chat, "!say fresh").await, "fresh", "{build}");
         assert!(host.agents().iter().all(|known| known.pid != ahead), "{build}: a cold one was started");
         host.stop().await;

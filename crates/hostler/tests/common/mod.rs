@@ -18,6 +18,7 @@ use hostler_driver::Installer as _;
 use hostler_process::SupervisorCommand;
 use hostler_testkit::peer::Peer;
 use hostler_testkit::processes::{self, Process};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
@@ -113,6 +114,15 @@ impl Home {
         command
     }
 
+    /// The audit log of a session, as `hostler sessions export --audit` prints it.
+    pub async fn audit(&self, session: &str) -> Vec<Value> {
+        let mut command = self.hostler(&["sessions", "export", session, "--audit"]);
+        command.env("HOSTLER_UPSTREAM", "scripted");
+        let output = finish(command).await;
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
     /// The conversation locks that are held or left behind.
     pub fn locks(&self) -> Vec<PathBuf> {
         files(&self.path("run")).into_iter().filter(|path| path.extension().is_some_and(|end| end == "lock")).collect()
@@ -128,6 +138,16 @@ pub async fn finish(mut command: Command) -> Output {
 /// What a command wrote to one of its streams.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Trusts a folder with the configuration that it has now, as a client does.
+pub async fn trust(peer: &Peer, directory: &Path) {
+    let mut params = json!({"channel": ahp_types::ROOT_RESOURCE_URI, "directory": directory});
+    let seen: Value = peer.client.request("hostler/checkTrust", params.clone()).await.unwrap();
+    params["decision"] = "trust".into();
+    params["fingerprint"] = seen["configuration"]["fingerprint"].clone();
+    let report: Value = peer.client.request("hostler/setTrust", params).await.unwrap();
+    assert_eq!(report["state"], "trusted", "{report}");
 }
 
 /// All files below a directory.

@@ -1,17 +1,9 @@
 //! Who decided what, as `hostler sessions export --audit` tells it.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::common::BUILDS;
 use crate::common::bench::Bench;
-use crate::common::{BUILDS, Home, finish, text};
-
-async fn exported(home: &Home, session: &str) -> Vec<Value> {
-    let mut command = home.hostler(&["sessions", "export", session, "--audit"]);
-    command.env("HOSTLER_UPSTREAM", "scripted");
-    let output = finish(command).await;
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_decided_what_can_be_exported_while_the_host_runs_and_afterwards() {
@@ -22,7 +14,7 @@ async fn who_decided_what_can_be_exported_while_the_host_runs_and_afterwards() {
         bench.answer(&waiting, json!({ "approved": true, "selectedOptionId": "allow-once" })).await;
         bench.end().await;
         let session = bench.uris.session.clone();
-        let running = exported(&bench.home, &session).await;
+        let running = bench.home.audit(&session).await;
         let [asked, allowed] = &running[..] else { panic!("{build}: {running:#?}") };
         assert_eq!((&asked["decision"], &asked["who"]), (&json!("ask"), &json!("mode")), "{build}");
         assert_eq!(allowed["decision"], "allow", "{build}");
@@ -34,6 +26,6 @@ async fn who_decided_what_can_be_exported_while_the_host_runs_and_afterwards() {
         }
         let Bench { home, host, .. } = bench;
         host.stop().await;
-        assert_eq!(exported(&home, &session).await, running, "{build}: it outlives the host");
+        assert_eq!(home.audit(&session).await, running, "{build}: it outlives the host");
     }
 }

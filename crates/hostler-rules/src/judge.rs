@@ -28,7 +28,7 @@ const HARMLESS: [&str; 14] = [
     "ToolSearch",
 ];
 
-/// Decides as [`decide`] does, and what that leaves open as well: what only looks around in the working directory passes,
+/// Decides as [`decide`](crate::decide()) does, and what that leaves open as well: what only looks around in the working directory passes,
 /// the rest is asked, or denied where nobody is asked. The verdict is never [`Verdict::Leave`]. `plans` is where the agent
 /// writes its own plans: in the mode for planning it may, as long as no rule speaks of it.
 pub fn judge(rules: &RuleSet, mode: Mode, call: &Call, plans: Option<&Path>, resolver: &dyn Resolver) -> Decision {

@@ -13,10 +13,11 @@ const SUBPROTOCOL = 'hostler.ahp';
 let unstored: string | undefined;
 
 function pageKey(): string | undefined {
+  if (unstored !== undefined) return unstored;
   try {
-    return localStorage.getItem(NAME) ?? unstored;
+    return localStorage.getItem(NAME) ?? undefined;
   } catch {
-    return unstored;
+    return undefined;
   }
 }
 

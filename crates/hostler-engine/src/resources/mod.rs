@@ -62,9 +62,10 @@ impl Shelf {
     /// All that clients may reach at this moment.
     pub(crate) fn roots(&self) -> Roots {
         // A directory of a session may have been allowed before, or lead elsewhere by now.
-        let allowed = |root: &Root| root.path().is_some_and(|real| self.session_roots.allow(real));
+        let private = self.session_roots.private();
+        let allowed = |root: &Root| root.path().is_some_and(|real| self.session_roots.allow(real, &private));
         let roots: Roots = self.places.roots().into_iter().filter(allowed).chain(self.grants.roots()).collect();
-        self.session_roots.private().into_iter().fold(roots, Roots::except)
+        private.into_iter().fold(roots, Roots::except)
     }
 }
 

@@ -22,9 +22,9 @@ impl SessionRoots {
         self.private.iter().map(|path| resolved(path)).collect()
     }
 
-    /// Whether a session may work in a directory that is named without links.
-    pub(crate) fn allow(&self, real: &Path) -> bool {
-        self.refusal(real).is_none()
+    /// Whether a session may work in a directory that is named without links; `private` is what [`Self::private`] returned.
+    pub(crate) fn allow(&self, real: &Path, private: &[PathBuf]) -> bool {
+        self.refusal(real, private).is_none()
     }
 
     /// Checks a session's directory.
@@ -32,14 +32,14 @@ impl SessionRoots {
     /// # Errors
     /// A sentence that names the setting.
     pub(crate) fn check(&self, directory: &Path) -> Result<(), EngineError> {
-        match self.refusal(&resolved(directory)) {
+        match self.refusal(&resolved(directory), &self.private()) {
             Some(why) => Err(EngineError::Invalid(format!("no session can work in {}: {why}", directory.display()))),
             None => Ok(()),
         }
     }
 
-    fn refusal(&self, real: &Path) -> Option<&'static str> {
-        if self.private().iter().any(|private| real.starts_with(private)) {
+    fn refusal(&self, real: &Path, private: &[PathBuf]) -> Option<&'static str> {
+        if private.iter().any(|private| real.starts_with(private)) {
             return Some("it belongs to the host itself, whatever `session-roots` says; choose another directory");
         }
         let within = || self.allowed.iter().any(|root| real.starts_with(resolved(root)));

@@ -13,7 +13,7 @@ use common::{BUILDS, Home, PATIENCE, executable, supervisor};
 use hostler_claude::{ClaudeConfig, ClaudeDriver, Executable};
 use hostler_driver::{
     Answer, CloseMode, ConversationStart, Driver as _, DriverEvent, Endpoint, FolderConfiguration, Gate, GatedCall,
-    Gatekeeper, OpenSpec, Opened, Prompt, ResumeToken,
+    Gatekeeper, OpenSpec, Opened, Prompt, ResumeToken, TurnCause,
 };
 use serde_json::{Value, json};
 use traps::{COMMAND, INSTRUCTIONS, STYLE, Traps, VARIABLE, write, write_json};
@@ -118,14 +118,17 @@ struct Agent<'a> {
 }
 
 impl Agent<'_> {
-    /// One turn. A question is answered with no. Answers whether there was one.
+    /// One turn. A question is answered with no. Answers whether there was one. Turns that the agent begins by itself, such as
+    /// after a sub-agent in the background, pass by.
     async fn say(&mut self, prompt: &str) -> bool {
         self.opened.connection.send(Prompt::new(prompt)).await.unwrap();
-        let mut asked = false;
+        let (mut asked, mut is_ours) = (false, true);
         loop {
             let next = tokio::time::timeout(PATIENCE, self.opened.events.recv()).await;
             match next {
-                Ok(Some(DriverEvent::TurnEnded(_))) => return asked,
+                Ok(Some(DriverEvent::TurnBegan(cause))) => is_ours = cause == TurnCause::Prompt,
+                Ok(Some(DriverEvent::TurnEnded(_))) if is_ours => return asked,
+                Ok(Some(DriverEvent::TurnEnded(_))) => is_ours = true,
                 Ok(Some(DriverEvent::ResumeToken(token))) => self.token = Some(token),
                 Ok(Some(DriverEvent::PermissionRequested(request))) => {
                     asked = true;

@@ -8,7 +8,7 @@ area! { Stage::fake();
     a_folder_is_named_by_path_or_uri,
     a_missing_folder_is_32008,
     a_relative_folder_is_32602,
-    an_unknown_provider_is_32002,
+    trust_of_an_unknown_provider_is_32002,
     a_missing_directory_is_32602,
     an_unknown_decision_is_32602,
     a_missing_fingerprint_is_32602,
@@ -80,7 +80,7 @@ async fn a_relative_folder_is_32602(case: Case) {
     }
 }
 
-async fn an_unknown_provider_is_32002(case: Case) {
+async fn trust_of_an_unknown_provider_is_32002(case: Case) {
     let mut client = case.client().await;
     let mut about = case.about();
     about["provider"] = json!("unknown");

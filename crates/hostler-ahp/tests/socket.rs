@@ -77,9 +77,10 @@ async fn foreign_hosts_origins_and_plain_requests_are_refused_with_a_sentence() 
 #[tokio::test]
 async fn microsofts_client_follows_a_turn_and_ends_equal_to_the_host() {
     let mut rig = rig().await;
+    let work = tempfile::tempdir().unwrap();
     let (server, address) = serve(&rig.engine, Some("t")).await;
     let mut peer = Peer::connect(&format!("ws://{address}/?tkn=t")).await;
-    let uris = peer.create(rig.dir.path()).await;
+    let uris = peer.create(work.path()).await;
     let before = peer.chat(&uris.chat).await;
     peer.say(&uris.chat, "hi").await;
     let mut agent = rig.starts.next().await.succeed();
@@ -113,13 +114,13 @@ async fn stopping_the_server_hangs_up_on_everybody() {
 
 #[tokio::test]
 async fn clients_that_come_and_go_leave_no_task_behind() {
-    let rig = rig().await;
+    let (rig, work) = (rig().await, tempfile::tempdir().unwrap());
     let (server, address) = serve(&rig.engine, None).await;
     let url = format!("ws://{address}/");
     let visits = async |count: usize| {
         for _ in 0..count {
             let mut raw = hostler_testkit::raw::Raw::initialized(&url).await;
-            let (session, _) = raw.create(rig.dir.path()).await;
+            let (session, _) = raw.create(work.path()).await;
             raw.call("disposeSession", serde_json::json!({"channel": session})).await.unwrap();
         }
         let mut clients = server.clients();

@@ -156,10 +156,10 @@ async fn the_state_directory_is_never_reached() {
     let rig = rig().await;
     let mut raw = Raw::initialized(&rig).await;
     let state = url::Url::from_directory_path(rig.dir.path()).unwrap();
-    // A session may even work there.
-    raw.call("createSession", json!({"channel": "claude:/here", "workingDirectories": [state.as_str()]}))
-        .await
-        .unwrap();
+    let above = url::Url::from_directory_path(rig.dir.path().parent().unwrap()).unwrap();
+    let here = |directory: &url::Url| json!({"channel": "claude:/here", "workingDirectories": [directory.as_str()]});
+    assert_eq!(raw.code("createSession", here(&state)).await, -32602);
+    raw.call("createSession", here(&above)).await.unwrap();
     for (method, uri) in [
         ("resourceRead", state.join("hostler.db").unwrap()),
         ("resourceList", state.clone()),

@@ -155,7 +155,7 @@ fn the_directory_of_the_call_decides_and_is_remembered_for_later_questions() {
     assert_eq!(decide("a", "cat ../a.txt", None), Gate::Allow, "the request that follows its hook");
     assert_eq!(decide("e", "cat own/secret", Some(&work)), Gate::Ask, "the host's own");
     assert_eq!(decide("f", "cat own.txt", Some(&work)), Gate::Allow);
-    let suggested = gate.suggestions("a", "Bash", r#"{"command":"make && ls | wc -l"}"#, Scope::Session);
+    let suggested = gate.suggestions("a", "Bash", r#"{"command":"ls | wc -l && make"}"#, Scope::Session);
     let texts: Vec<String> = suggested.iter().flat_map(|one| &one.rules).map(ToString::to_string).collect();
     assert_eq!(texts, ["Bash(make)"], "only what is missing");
 }

@@ -13,8 +13,8 @@ async fn reading_at_home_passes_and_everything_else_asks() {
     let read = |path: &str| bench.gated("r", "Read", &json!({ "file_path": path }));
     assert_eq!(read("src/main.rs"), Gate::Allow);
     assert_eq!(read("/etc/passwd"), Gate::Ask);
-    assert_eq!(bench.gated("b", "Bash", &bash("git status")), Gate::Allow);
-    assert_eq!(bench.gated("b", "Bash", &bash("git status && touch x")), Gate::Ask);
+    assert_eq!(bench.gated("b", "Bash", &bash("ls")), Gate::Allow);
+    assert_eq!(bench.gated("b", "Bash", &bash("ls && touch x")), Gate::Ask);
     assert_eq!(bench.gated("w", "Write", &json!({ "file_path": "a.txt", "content": "" })), Gate::Ask);
     assert_eq!(bench.gated("n", "NeverHeardOf", &json!({})), Gate::Ask);
     assert_eq!(bench.gated("m", "mcp__server__tool", &json!({})), Gate::Ask);
@@ -38,7 +38,7 @@ async fn a_mode_holds_at_once_in_mid_turn_and_the_agent_is_told() {
     bench.settled().await;
     assert!(matches!(bench.gated("w3", "Write", &write), Gate::Deny(_)));
     assert!(matches!(bench.gated("b1", "Bash", &bash("touch x")), Gate::Deny(_)));
-    assert_eq!(bench.gated("b2", "Bash", &bash("git log")), Gate::Allow);
+    assert_eq!(bench.gated("b2", "Bash", &bash("ls")), Gate::Allow);
     bench.change_mode("dontAsk").await;
     assert_eq!(bench.agent.modes.recv().await.unwrap(), "default", "the gate alone knows this mode");
     bench.listener.until("session/configChanged").await;

@@ -80,7 +80,7 @@ pub(crate) async fn errors_of_the_gateway_have_their_types(sdk: Sdk) {
     let classes: Vec<&Value> = facts.iter().map(|seen| &seen["error"]["class"]).collect();
     assert_eq!(
         classes,
-        ["BadRequestError", "NotFoundError", "ContentTooLargeError", "InternalServerError"],
+        ["BadRequestError", "PermissionDeniedError", "ContentTooLargeError", "InternalServerError"],
         "{facts:?}"
     );
     assert_eq!(facts[0]["error"]["message"], "model: a non-empty string is required.");

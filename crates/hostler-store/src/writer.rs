@@ -30,7 +30,8 @@ const LAST_TRIES: u32 = 4;
 
 /// Reserves the first block above everything that was ever reserved, and tells what was there before.
 pub(crate) fn begin_life(db: &mut Connection) -> Result<Life, StoreError> {
-    let tx = db.transaction()?;
+    // A transaction that reads first and writes then fails at once where another writer comes in between; this one waits.
+    let tx = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let (until, replay_from): (i64, i64) =
         tx.query_row("SELECT until, replay_from FROM reserved", [], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let last: i64 = tx.query_row("SELECT COALESCE(MAX(seq), 0) FROM journal", [], |row| row.get(0))?;

@@ -17,7 +17,7 @@ use self::table::{Default as Without, Operands, PROGRAMS, Program};
 use crate::call::Scene;
 use crate::path::{Entry, Spot, normalise};
 use crate::protected::{guards_below, guards_reading};
-use crate::shell::{Command, File, Kind, Line, Word, is_name, is_plain_sed, is_sink};
+use crate::shell::{Command, File, Kind, Line, Word, is_harmless_variable, is_plain_printf, is_plain_sed, is_sink};
 
 /// What was found out about a command line.
 #[derive(Debug)]
@@ -117,6 +117,10 @@ impl Finding {
 /// Looks at a whole line.
 pub(crate) fn read(scene: &Scene<'_>, line: &Line) -> Reading {
     let mut reader = Reader::new(scene);
+    // What stands before such a command in a loop runs again behind it.
+    if line.all().iter().any(|command| command.moves && command.repeats) {
+        reader.directories = None;
+    }
     let start = reader.directories.clone();
     let mut commands = Vec::new();
     for command in line.all() {
@@ -170,10 +174,12 @@ impl<'s> Reader<'s> {
     fn enter(&mut self, command: &Command, for_certain: bool) {
         let Some(before) = self.directories.take() else { return };
         let operand = match command.words.as_slice() {
-            [_, operand] if !command.repeats => operand.known().map(|text| Name { text, tilde: operand.tilde }),
+            [_, operand] => operand.known().map(|text| Name { text, tilde: operand.tilde }),
             _ => None,
         };
-        let Some(name) = operand.filter(|name| !name.text.starts_with('-') && !name.text.is_empty()) else { return };
+        let Some(name) = operand.filter(|name| !name.text.starts_with(['-', '+']) && !name.text.is_empty()) else {
+            return;
+        };
         let mut after = if for_certain { Vec::new() } else { before.clone() };
         for directory in &before {
             let Ok(spot) = self.spot_in(name, directory) else { return };
@@ -258,7 +264,7 @@ impl<'s> Reader<'s> {
         };
         match name {
             "echo" => texts(special::echo(rest), true),
-            "printf" if rest.first().is_some_and(|word| word.may_be_option()) => Finding::unknown(OPTION),
+            "printf" if !is_plain_printf(rest) => Finding::unknown(OPTION),
             "printf" => texts(special::echo(rest), true),
             "date" => texts(special::date(rest), false),
             "ps" => texts(special::ps(rest), true),
@@ -289,7 +295,7 @@ impl<'s> Reader<'s> {
 
     fn cd(&self, words: &[Word]) -> Finding {
         match words {
-            [word] if word.known().is_some_and(|text| !text.starts_with('-') && !text.is_empty()) => {
+            [word] if word.known().is_some_and(|text| !text.starts_with(['-', '+']) && !text.is_empty()) => {
                 let name = Name { text: word.text.as_str(), tilde: word.tilde };
                 let finding = self.found(self.reaches(&[name], false));
                 // Nothing is read there yet.
@@ -457,9 +463,9 @@ fn is_input(program: &str, name: Name<'_>) -> bool {
     name.text == "-" && TAKE_HYPHEN.contains(&program)
 }
 
-/// `NAME=value`, as `env` takes it; a value with a slash may be a path.
-fn is_assignment(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(name, value)| is_name(name) && !value.contains('/'))
+/// `NAME=value`, as `env` takes it, of a variable that changes nothing about what runs; a value with a slash may be a path.
+fn is_harmless_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, value)| is_harmless_variable(name, false) && !value.contains('/'))
 }
 
 /// Whether the operands are the last words, so that no reader of options can take one of them for something else.
@@ -477,7 +483,7 @@ fn carried<'w>(name: &str, words: &'w [Word]) -> Option<&'w [Word]> {
             is_number(duration.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(duration)).then_some(1)?
         }
         "nice" if text(0)? == "-n" => is_number(text(1)?).then_some(2)?,
-        "env" => words.iter().take_while(|word| word.known().is_some_and(is_assignment)).count(),
+        "env" => words.iter().take_while(|word| word.known().is_some_and(is_harmless_assignment)).count(),
         _ => 0,
     };
     let inner = words.get(skipped..)?;

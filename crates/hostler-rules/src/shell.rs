@@ -12,8 +12,8 @@ mod variables;
 mod walk;
 mod word;
 
-pub(crate) use limits::is_name;
-pub(crate) use programs::{UNSEEN_OPTIONS, is_plain_sed};
+pub(crate) use programs::{UNSEEN_OPTIONS, computes, is_plain_printf, is_plain_sed};
+pub(crate) use variables::is_harmless as is_harmless_variable;
 pub(crate) use word::{Form, Word};
 
 /// What a command line does, as far as it can be seen.

@@ -80,7 +80,7 @@ impl Bed {
     }
 }
 
-const ORDINARY: [&str; 70] = [
+const ORDINARY: &[&str] = &[
     "ls -1 src",
     "cat <<'EOF'\n$x\nEOF",
     "ls",
@@ -146,6 +146,11 @@ const ORDINARY: [&str; 70] = [
     "[ -f a.txt ] && head a.txt",
     "test -d src && echo yes",
     "timeout 5 ls",
+    "timeout 5 env LANG=C ls",
+    "printf '%s: %d%%\\n' x 5",
+    "printf -- '%-5s\\n' a b",
+    "[ 1 -eq 1 ] && ls",
+    "find . -name '{}' 2>/dev/null",
     "NO_COLOR=1 rg foo",
     "which cargo",
     "tree -L 2 src",
@@ -164,7 +169,30 @@ fn ordinary_reading_needs_no_question_in_any_mode() {
 }
 
 /// Everything that was found to write, run or read elsewhere while it was taken for reading, and its relatives.
-const NOT_ONLY_READING: [&str; 79] = [
+const NOT_ONLY_READING: &[&str] = &[
+    "timeout 5 env PATH=sub ls",
+    "command env PATH=sub ls",
+    "nice env PATH=sub ls",
+    "nice -n 5 env GIT_DIR=docs git status",
+    "timeout 9 env GIT_EXTERNAL_DIFF=evil git diff",
+    "time timeout 5 env env PATH=sub ls",
+    "printf 'abc%n' PATH; ls",
+    "printf -- 'abc%5n' PATH; ls",
+    "command printf %n PATH",
+    "printf %d 'a[$(touch x)]'",
+    "printf '%s %*d' x 'a[$(touch x)]' 1",
+    "printf $x PATH",
+    "[ 'a[$(touch x)]' -eq 1 ]",
+    "command test 1 -lt 'a[$(touch x)]'",
+    "test -t 'a[$(touch x)]'",
+    ": {PATH}<a.txt; ls",
+    "echo {PATH}>/dev/null; ls",
+    "ls {a[1]}<a.txt",
+    "echo {\\\nPATH}</dev/null; ls",
+    "{ ls; } {PATH}<a.txt",
+    "exec {PATH}<a.txt; ls",
+    "coproc PATH { cat; }; ls",
+    "coproc cat",
     "file -p a.txt",
     "git log --format=%+GG",
     "env --chdir=docs ls",
@@ -258,7 +286,10 @@ fn what_is_not_known_to_only_read_is_asked_about_and_denied_while_planning() {
 }
 
 /// They only read, but what they read is not certain, elsewhere, or needs a question.
-const ASKED: [&str; 61] = [
+const ASKED: &[&str] = &[
+    "cd sub && until cat outside/passwd; do cd ..; done",
+    "until cat outside/passwd; do cd ..; done",
+    "cd +1 && ls",
     "ls -R -",
     "strings @a.txt",
     "cat < -",

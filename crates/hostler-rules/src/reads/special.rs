@@ -1,7 +1,7 @@
 //! Programs that only read and whose words follow a grammar of their own.
 
 use super::arguments::{Name, Unclear};
-use crate::shell::Word;
+use crate::shell::{Word, computes};
 
 /// All words as texts. `$?` is a number.
 pub(super) fn echo(words: &[Word]) -> Result<(), Unclear> {
@@ -23,6 +23,9 @@ pub(super) fn test(words: &[Word]) -> Result<Vec<Name<'_>>, Unclear> {
         "-S", "-n", "-z", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o", "-t", "-",
     ];
     let mut names = Vec::new();
+    if computes(words) {
+        return Err(Unclear::Option);
+    }
     for word in words {
         let text = word.known().ok_or(Unclear::Operand)?;
         let number = text.strip_prefix('-').is_some_and(|digits| digits.chars().all(|c| c.is_ascii_digit()));

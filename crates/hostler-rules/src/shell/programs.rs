@@ -6,7 +6,7 @@ mod options;
 mod runners;
 
 use super::{Kind, Word, base_name};
-pub(crate) use runners::{UNSEEN_OPTIONS, is_plain_sed};
+pub(crate) use runners::{UNSEEN_OPTIONS, computes, is_plain_printf, is_plain_sed};
 
 use options::{Options, after_options, letters, sets_variable};
 

@@ -171,7 +171,11 @@ impl Walk {
                 self.repeated(&clause.0, depth);
                 self.repeated(&clause.1.list, depth);
             }
-            C::Coprocess(coprocess) => self.command(&coprocess.body, depth),
+            C::Coprocess(coprocess) => {
+                let name = coprocess.name.as_ref().map_or("COPROC", |name| name.value.as_str());
+                self.variables_alone(&[name.to_owned()]);
+                self.command(&coprocess.body, depth);
+            }
         }
     }
 
@@ -242,6 +246,9 @@ impl Walk {
         }
         for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
             words.extend(self.item(item, depth));
+        }
+        if names_descriptor(simple) {
+            self.hidden(&simple.to_string(), "a redirection may set a variable");
         }
         if words.is_empty() {
             self.variables_alone(&variables);
@@ -401,6 +408,20 @@ impl Walk {
         let repeats = self.repeating > 0;
         Command { words, variables, kind, inner, moves: look.moves, repeats, text: shown(&text) }
     }
+}
+
+/// `{NAME}<file` sets a variable; to the grammar it is a word before a redirection.
+fn names_descriptor(simple: &ast::SimpleCommand) -> bool {
+    use ast::CommandPrefixOrSuffixItem as I;
+    let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
+    let items = || prefix.clone().chain(simple.suffix.iter().flat_map(|suffix| &suffix.0));
+    let names = |word: &ast::Word| {
+        let text = word.value.replace("\\\n", "");
+        text.starts_with('{') && text.ends_with('}') && text != "{}"
+    };
+    let named = |item: &I| matches!(item, I::Word(word) | I::AssignmentWord(_, word) if names(word));
+    items().any(|item| matches!(item, I::IoRedirect(_)))
+        && (simple.word_or_name.iter().any(names) || items().any(named))
 }
 
 /// Is this one list of commands, each of which runs only if the one before it succeeded, and the first a simple one?

@@ -104,11 +104,18 @@ pub(super) fn kind(name: &str, words: &[Word]) -> Kind {
                 Kind::Runner(RUNS)
             }
         }
-        "printf" if arguments.first().is_some_and(|word| word.may_be_option() && word.text != "--") => {
-            Kind::Runner("it sets a variable")
+        "printf" if !is_plain_printf(arguments) => {
+            let subscript = |word: &Word| word.text.contains('[') && word.text.contains(['$', '`']);
+            let evaluates = |word: &&Word| word.is_literal() && subscript(word);
+            if arguments.iter().any(|word| evaluates(&word)) {
+                Kind::Hidden(EVALUATES)
+            } else {
+                Kind::Runner("it may set a variable")
+            }
         }
+        "test" | "[" if computes(arguments) => Kind::Hidden(EVALUATES),
         // A subscript in a variable's name is evaluated.
-        "printf" | "read" | "unset" | "test" | "[" | "wait" | "getopts" | "declare" => {
+        "read" | "unset" | "test" | "[" | "wait" | "getopts" | "declare" => {
             let names_variable = matches!(name, "read" | "unset" | "declare" | "getopts")
                 || arguments.iter().any(|word| letters(word).starts_with(['v', 'p', 'R']));
             let subscript = |word: &Word| word.text.contains('[') && word.text.contains(['$', '`']);
@@ -203,6 +210,56 @@ fn awk(arguments: &[Word]) -> Kind {
             || word.text.starts_with("--")
     };
     if arguments.iter().any(tells) { Kind::Runner("a program for awk can run others") } else { Kind::Plain }
+}
+
+/// Is `printf` given a format that is written out and that neither sets a variable (`%n`, `-v`) nor computes with anything but
+/// numbers? To some shells, a word for a number is an expression.
+pub(crate) fn is_plain_printf(arguments: &[Word]) -> bool {
+    let arguments = match arguments.split_first() {
+        Some((first, rest)) if first.known() == Some("--") => rest,
+        _ => arguments,
+    };
+    let Some((format, values)) = arguments.split_first() else { return true };
+    let Some(format) = format.known().filter(|text| !text.starts_with('-')) else { return false };
+    let mut numbers = Vec::new();
+    let mut chars = format.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            // An escape may be a `%` in other clothes.
+            '\\' if chars.next().is_none_or(|c| !"abefnrtv\\\"'0".contains(c)) => return false,
+            '%' => {
+                let mut is_flag = |c: &char| {
+                    numbers.extend((*c == '*').then_some(true));
+                    c.is_ascii_digit() || "*.-+ #".contains(*c)
+                };
+                match chars.by_ref().find(|c| !is_flag(c)) {
+                    Some('%') => {}
+                    Some('s' | 'b' | 'q' | 'c') => numbers.push(false),
+                    Some('d' | 'i' | 'u' | 'o' | 'x' | 'X' | 'f' | 'F' | 'e' | 'E' | 'g' | 'G') => numbers.push(true),
+                    _ => return false,
+                }
+            }
+            _ => {}
+        }
+    }
+    // The format is used again until no value is left.
+    values.iter().zip(numbers.iter().cycle()).all(|(value, number)| !number || is_number(value))
+}
+
+fn is_number(word: &Word) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+');
+    word.known().map_or(word.text == "$?", |text| text.chars().all(is_digit))
+}
+
+/// Does a comparison of numbers have an operand that is written out and no number? To some shells it is an expression.
+pub(crate) fn computes(arguments: &[Word]) -> bool {
+    let compares = |word: &Word| matches!(word.known(), Some("-eq" | "-ne" | "-lt" | "-le" | "-gt" | "-ge"));
+    let at = |place: Option<usize>| place.and_then(|place| arguments.get(place));
+    let odd = |word: Option<&Word>| word.is_some_and(|word| word.is_literal() && !is_number(word));
+    arguments.iter().enumerate().any(|(place, word)| {
+        let around = compares(word) && (odd(at(place.checked_sub(1))) || odd(at(place.checked_add(1))));
+        around || (word.known() == Some("-t") && odd(at(place.checked_add(1)).filter(|next| next.text != "]")))
+    })
 }
 
 /// A script for sed can run programs and write files, by flags that hide well. Only plain ones are taken for harmless.

@@ -48,7 +48,7 @@ const STARTERS: [&str; 34] = [
 ];
 
 /// Options that run a program, by the program that has them: letters of short options, and long options.
-const BY_OPTION: [(&str, &str, &[&str]); 21] = [
+const BY_OPTION: [(&str, &str, &[&str]); 22] = [
     (
         "tar",
         "IF",
@@ -81,6 +81,8 @@ const BY_OPTION: [(&str, &str, &[&str]); 21] = [
     ("ncat", "ec", &["--exec", "--sh-exec", "--lua-exec"]),
     ("mapfile", "C", &[]),
     ("readarray", "C", &[]),
+    // Another manifest or configuration names other programs to run.
+    ("cargo", "ZC", &["--config", "--manifest-path", "--fix"]),
     ("make", "f", &["--eval", "--file", "--makefile"]),
 ];
 

@@ -5,11 +5,14 @@
 //! one (a `.git` directory, no link, no bare repository, no shared parts), its configuration holds nothing but keys that are
 //! known to be harmless, no hook runs when the index is refreshed, and no submodule brings another configuration.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
 
 use crate::path::{Entry, Resolver};
 
 const LONGEST_CONFIG: u64 = 64 * 1024;
+/// How many parts of a repository are looked at to find out that none of them is a link.
+const MOST_PARTS: usize = 20_000;
 const LARGEST_INDEX: u64 = 32 * 1024 * 1024;
 
 /// Keys that cannot run or redirect anything, as `section.key`; a star stands for the whole section.
@@ -59,6 +62,10 @@ pub(super) fn harmless_repository(directory: &Path, resolver: &dyn Resolver) -> 
     let real = resolver.resolve(directory).map_err(|_| "where its directory is cannot be seen")?;
     for top in real.ancestors() {
         let git = top.join(".git");
+        let has = |name: &str| resolver.entry(&top.join(name)) != Entry::Missing;
+        if has("HEAD") && (has("objects") || has("refs") || has("commondir")) {
+            return Err("it would use a bare repository");
+        }
         match resolver.entry(&git) {
             Entry::Directory => {
                 check(&git, top, resolver)?;
@@ -66,10 +73,6 @@ pub(super) fn harmless_repository(directory: &Path, resolver: &dyn Resolver) -> 
             }
             Entry::File | Entry::Other => return Err("its repository is somewhere else"),
             Entry::Missing => {}
-        }
-        let has = |name: &str| resolver.entry(&top.join(name)) != Entry::Missing;
-        if has("HEAD") && (has("objects") || has("refs") || has("commondir")) {
-            return Err("it would use a bare repository");
         }
     }
     Err("no Git repository was found")
@@ -89,10 +92,14 @@ fn check(git: &Path, top: &Path, resolver: &dyn Resolver) -> Result<(), &'static
             return Err(why);
         }
     }
-    for directory in ["hooks", "objects", "refs", "info"] {
-        if !matches!(resolver.entry(&git.join(directory)), Entry::Missing | Entry::Directory) {
-            return Err(SHARED);
-        }
+    // Git passes over a directory that is no repository, and takes another one above it.
+    let is_directory = |name: &str| resolver.entry(&git.join(name)) == Entry::Directory;
+    let head = resolver.read(&git.join("HEAD"), LONGEST_CONFIG).unwrap_or_default();
+    if !is_head(&head) || !is_directory("objects/.") || !is_directory("refs/.") {
+        return Err("its repository is not complete");
+    }
+    if has_links(git, resolver) {
+        return Err(SHARED);
     }
     const CONFIG: &str = "its repository's configuration is not known to be harmless";
     match resolver.entry(&git.join("config")) {
@@ -111,12 +118,51 @@ fn check(git: &Path, top: &Path, resolver: &dyn Resolver) -> Result<(), &'static
         Entry::File => {
             const INDEX: &str = "its repository's index cannot be read";
             let index = resolver.read(&git.join("index"), LARGEST_INDEX).ok_or(INDEX)?;
-            let populated = |path: &PathBuf| resolver.entry(&top.join(path).join(".git")) != Entry::Missing;
-            let submodules = submodules(&index).ok_or(INDEX)?;
-            if submodules.iter().any(populated) { Err("its repository has submodules") } else { Ok(()) }
+            let entries = entries(&index).ok_or(INDEX)?;
+            let is_plain =
+                |name: Component<'_>| matches!(name, Component::Normal(name) if !name.eq_ignore_ascii_case(".git"));
+            if !entries.iter().all(|(path, _)| path.components().all(is_plain)) {
+                return Err("its repository's index leads elsewhere");
+            }
+            let populated = |path: &Path| resolver.entry(&top.join(path).join(".git")) != Entry::Missing;
+            if entries.iter().any(|(path, is_submodule)| *is_submodule && populated(path)) {
+                return Err("its repository has submodules");
+            }
+            // `git grep` opens what it tracks by its path.
+            let parents: BTreeSet<&Path> = entries.iter().flat_map(|(path, _)| path.ancestors().skip(1)).collect();
+            let is_link = |path: &&Path| resolver.entry(&top.join(path)) == Entry::Other;
+            if parents.iter().any(is_link) { Err("a directory of its repository is a link") } else { Ok(()) }
         }
         Entry::Directory | Entry::Other => Err(SHARED),
     }
+}
+
+/// Does Git take this for the `HEAD` of a repository?
+fn is_head(head: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(head);
+    let is_id = |text: &str| matches!(text.len(), 40 | 64) && text.chars().all(|c| c.is_ascii_hexdigit());
+    head.strip_prefix("ref:").map_or_else(|| is_id(head.trim_end()), |name| name.trim_start().starts_with("refs/"))
+}
+
+/// Is a part of the repository a link, so that Git would read what lies elsewhere? Loose objects are not looked at one by one.
+fn has_links(git: &Path, resolver: &dyn Resolver) -> bool {
+    let mut left = MOST_PARTS;
+    let mut waiting: Vec<(PathBuf, bool)> = ["refs", "logs"].map(|name| (git.join(name), true)).to_vec();
+    waiting
+        .extend(["", "hooks", "info", "objects", "objects/info", "objects/pack"].map(|name| (git.join(name), false)));
+    while let Some((directory, below)) = waiting.pop() {
+        if resolver.entry(&directory) == Entry::Missing {
+            continue;
+        }
+        let Some(parts) = resolver.list(&directory, left) else { return true };
+        left -= parts.len();
+        if parts.iter().any(|(_, entry)| *entry == Entry::Other) {
+            return true;
+        }
+        let directories = parts.into_iter().filter(|(_, entry)| below && *entry == Entry::Directory);
+        waiting.extend(directories.map(|(path, _)| (path, true)));
+    }
+    false
 }
 
 /// Are all keys of a configuration harmless? What is not understood is not.
@@ -158,8 +204,8 @@ fn is_harmless(config: &str) -> bool {
     true
 }
 
-/// The paths of submodules in an index; nothing if it is not understood.
-fn submodules(index: &[u8]) -> Option<Vec<PathBuf>> {
+/// The paths in an index, and which of them are submodules; nothing if it is not understood.
+fn entries(index: &[u8]) -> Option<Vec<(PathBuf, bool)>> {
     const SUBMODULE: u32 = 0o160_000;
     let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
     (index.get(..4)? == b"DIRC").then_some(())?;
@@ -183,9 +229,7 @@ fn submodules(index: &[u8]) -> Option<Vec<PathBuf>> {
             path = rest.get(..end)?.to_vec();
             at += ((name - at + end) / 8 + 1) * 8;
         }
-        if mode & 0o170_000 == SUBMODULE {
-            found.push(PathBuf::from(String::from_utf8(path.clone()).ok()?));
-        }
+        found.push((PathBuf::from(String::from_utf8(path.clone()).ok()?), mode & 0o170_000 == SUBMODULE));
     }
     // Extensions follow; one of them says that most entries are in another file.
     while at + 28 <= index.len() {

@@ -62,6 +62,12 @@ fn git(directory: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {output:?}");
 }
 
+/// Puts a link in the place of a part of the repository.
+fn link(top: &Path, part: &str, to: &str) {
+    std::fs::rename(top.join(".git").join(part), top.join(to)).unwrap();
+    std::os::unix::fs::symlink(top.join(to), top.join(".git").join(part)).unwrap();
+}
+
 fn repository() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     git(dir.path(), &["init", "-q"]);
@@ -89,7 +95,7 @@ fn an_ordinary_repository_is_harmless_and_found_from_below() {
 #[test]
 fn what_a_repository_can_run_or_share_is_found() {
     type Change = fn(&Path);
-    let changes: [(&str, Change); 9] = [
+    let changes: &[(&str, Change)] = &[
         ("configuration", |top| git(top, &["config", "core.fsmonitor", "./x"])),
         ("work tree", |top| std::fs::write(top.join(".git/config.worktree"), "").unwrap()),
         ("reading can run", |top| std::fs::write(top.join(".git/hooks/post-index-change"), "").unwrap()),
@@ -108,6 +114,39 @@ fn what_a_repository_can_run_or_share_is_found() {
             for name in ["HEAD", "objects", "refs", "config"] {
                 std::fs::rename(top.join("moved").join(name), top.join(name)).unwrap();
             }
+        }),
+        ("bare", |top| {
+            std::fs::rename(top.join(".git"), top.join("moved")).unwrap();
+            for name in ["HEAD", "objects", "refs", "config"] {
+                std::fs::rename(top.join("moved").join(name), top.join(name)).unwrap();
+            }
+            std::fs::create_dir(top.join(".git")).unwrap();
+        }),
+        ("not complete", |top| std::fs::write(top.join(".git/HEAD"), "").unwrap()),
+        ("not complete", |top| std::fs::rename(top.join(".git/refs"), top.join("refs")).unwrap()),
+        ("not complete", |top| {
+            std::fs::rename(top.join(".git/objects"), top.join("objects")).unwrap();
+        }),
+        ("not complete", |top| link(top, "HEAD", "moved")),
+        ("shares", |top| link(top, "logs", "moved")),
+        ("shares", |top| link(top, "logs/HEAD", "moved")),
+        ("shares", |top| link(top, "refs/heads", "moved")),
+        ("shares", |top| link(top, "refs/heads/main", "moved")),
+        ("shares", |top| link(top, "objects/pack", "moved")),
+        ("shares", |top| {
+            git(top, &["pack-refs", "--all"]);
+            link(top, "packed-refs", "moved");
+        }),
+        ("shares", |top| std::os::unix::fs::symlink("/x", top.join(".git/objects/pack/a.pack")).unwrap()),
+        ("is a link", |top| {
+            std::fs::rename(top.join("sub/deep"), top.join("moved")).unwrap();
+            std::os::unix::fs::symlink("../moved", top.join("sub/deep")).unwrap();
+        }),
+        ("leads elsewhere", |top| {
+            let index = std::fs::read(top.join(".git/index")).unwrap();
+            let at = index.windows(10).position(|bytes| bytes == b"sub/deep/a").unwrap();
+            let changed = [index.get(..at).unwrap(), b"../", index.get(at + 3..).unwrap()].concat();
+            std::fs::write(top.join(".git/index"), changed).unwrap();
         }),
         ("submodules", |top| {
             git(top, &["init", "-q", "sub/own"]);

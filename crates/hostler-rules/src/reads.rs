@@ -306,6 +306,9 @@ impl<'s> Reader<'s> {
     }
 
     fn program(&self, program: &Program, words: &[Word]) -> Finding {
+        if program.alone.is_some_and(|letters| !words.iter().all(|word| stands_alone(word, letters))) {
+            return Finding::unknown(OPTION);
+        }
         let found = match arguments(words, program.options) {
             Ok(found) => found,
             Err(why) => return unclear(why, program.pure),
@@ -466,6 +469,16 @@ fn is_input(program: &str, name: Name<'_>) -> bool {
 /// `NAME=value`, as `env` takes it, of a variable that changes nothing about what runs; a value with a slash may be a path.
 fn is_harmless_assignment(text: &str) -> bool {
     text.split_once('=').is_some_and(|(name, value)| is_harmless_variable(name, false) && !value.contains('/'))
+}
+
+/// `-x`, or `-x5` for one of these letters; words that are no short options stand alone, too.
+fn stands_alone(word: &Word, letters: &str) -> bool {
+    let text = word.text.as_str();
+    let Some(option) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else { return true };
+    let mut chars = option.chars();
+    let may_glue = chars.next().is_some_and(|letter| letters.contains(letter));
+    let rest = chars.as_str();
+    rest.is_empty() || (may_glue && rest.chars().all(|c| c.is_ascii_digit()))
 }
 
 /// Whether the operands are the last words, so that no reader of options can take one of them for something else.

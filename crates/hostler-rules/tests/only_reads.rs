@@ -154,6 +154,10 @@ const ORDINARY: &[&str] = &[
     "NO_COLOR=1 rg foo",
     "which cargo",
     "tree -L 2 src",
+    "tree -L2 -a -P '*.rs' src",
+    "xxd -b -l 5 a.txt",
+    "xxd -c8 a.txt",
+    "git show HEAD~1 -- a.txt",
     "du -sh src",
     "ps aux | grep node",
 ];
@@ -235,6 +239,15 @@ const NOT_ONLY_READING: &[&str] = &[
     "rg -L x",
     "rg --follow x",
     "xxd a.txt out",
+    "xxd -bl a.txt out",
+    "xxd -bl /etc/passwd",
+    "xxd -pc a.txt out",
+    "xxd -cx a.txt",
+    "tree -Po x out",
+    "tree -Pl x .",
+    "tree -aI x out",
+    "tree -Lo 2 out",
+    "tree -P1 x out",
     "file -C -m x",
     "sed -i s/a/b/ x",
     "sed 's/a/b/w out' x",
@@ -291,6 +304,8 @@ const ASKED: &[&str] = &[
     "until cat outside/passwd; do cd ..; done",
     "cd +1 && ls",
     "ls -R -",
+    "ls -I ../outside",
+    "ls -w ../outside",
     "strings @a.txt",
     "cat < -",
     "cat <<EOF\n$API_TOKEN\nEOF",
@@ -382,16 +397,37 @@ fn git_is_asked_about_where_its_configuration_could_run_something() {
     let bed = Bed::new();
     // A bare repository below, as a clone can bring it.
     bed.git(&["init", "-q", "--bare", "docs"]);
-    for line in ["cd docs && git status", "git -C docs status", "git -C docs log -1"] {
-        assert_eq!(bed.line(Mode::Default, line), Verdict::Ask, "{line}");
-        assert_eq!(bed.line(Mode::Plan, line), Verdict::Deny, "{line}");
-    }
+    let buried = || {
+        for line in ["cd docs && git status", "git -C docs status", "git -C docs log -1"] {
+            assert_eq!(bed.line(Mode::Default, line), Verdict::Ask, "{line}");
+            assert_eq!(bed.line(Mode::Plan, line), Verdict::Deny, "{line}");
+        }
+    };
+    buried();
+    // Git passes over a directory that is no repository.
+    std::fs::create_dir(bed.work().join("docs/.git")).unwrap();
+    buried();
+    std::fs::write(bed.work().join("docs/.git/HEAD"), "").unwrap();
+    buried();
     assert_eq!(bed.line(Mode::Default, "git status"), Verdict::Allow);
     bed.git(&["config", "core.fsmonitor", "./x"]);
     for line in ["git status", "cd sub && git status", "ls && git diff", "git log -1"] {
         assert_eq!(bed.line(Mode::Default, line), Verdict::Ask, "{line}");
         assert_eq!(bed.line(Mode::Plan, line), Verdict::Deny, "{line}");
     }
+}
+
+#[test]
+fn git_is_asked_about_where_links_lead_it_elsewhere() {
+    let bed = Bed::new();
+    assert_eq!(bed.line(Mode::Default, "git grep x"), Verdict::Allow);
+    std::fs::rename(bed.work().join("src"), bed.home().join("src")).unwrap();
+    std::os::unix::fs::symlink("../src", bed.work().join("src")).unwrap();
+    assert_eq!(bed.line(Mode::Default, "git grep x"), Verdict::Ask);
+    let bed = Bed::new();
+    std::fs::rename(bed.work().join(".git/refs/heads"), bed.home().join("heads")).unwrap();
+    std::os::unix::fs::symlink("../../../heads", bed.work().join(".git/refs/heads")).unwrap();
+    assert_eq!(bed.line(Mode::Default, "git log -1"), Verdict::Ask);
 }
 
 #[test]
@@ -472,6 +508,13 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
         "git log -p",
         "git diff",
         "git show HEAD",
+        "git show 587be6b4c3f93f93c489c0111bba5596147a26cb -- a.txt",
+        "git show 587be6b -- a.txt",
+        "git show v1-1-g587be6b -- a.txt",
+        "git show 'HEAD^{tree}' -- a.txt",
+        "git show 587be6b:key",
+        "git grep -n '' 587be6b -- a.txt",
+        "git diff HEAD..587be6b -- a.txt",
         "git show :/x",
         "git log -U5",
         "git diff -- 'sec\\ret'",
@@ -483,6 +526,8 @@ fn a_rule_against_reading_holds_for_every_way_of_reading_by_a_shell() {
         "cat a.txt",
         "grep -r x src",
         "git diff -- src",
+        "git diff HEAD~1 -- src",
+        "git diff main..topic -- src",
         "git log --oneline",
         "echo secret",
         "ls",

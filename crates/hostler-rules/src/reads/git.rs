@@ -206,6 +206,18 @@ fn listing<'w>(command: &str, words: &'w [Word]) -> Result<Arguments<'w>, Unclea
     lists.then(Arguments::default).ok_or(Unclear::Option)
 }
 
+/// Are these names of branches and tags, and what is before them? An id may be one of a file, whatever paths stand beside it, or
+/// of a directory, from which paths begin.
+fn names_commits(revision: &str) -> bool {
+    revision.split("..").all(|name| {
+        let name = name.trim_start_matches(['^', '.']);
+        let name = name.split(['~', '^']).next().unwrap_or_default();
+        let is_hex = |text: &str| text.chars().all(|c| c.is_ascii_hexdigit());
+        let describes = name.rsplit_once("-g").is_some_and(|(_, id)| is_hex(id));
+        !revision.contains('{') && !describes && (name.is_empty() || !is_hex(name))
+    })
+}
+
 fn parts<'w>(command: &str, found: Arguments<'w>, directories: Vec<Name<'w>>, contents: bool) -> Git<'w> {
     let mut operands = found.operands.as_slice();
     let mut before = found.before_dashes.unwrap_or(operands.len());
@@ -227,10 +239,11 @@ fn parts<'w>(command: &str, found: Arguments<'w>, directories: Vec<Name<'w>>, co
         // `:/text` and `^{/text}` find a commit by its message; `:1:path` is a path of the index.
         let searches = name.text.starts_with(":/") || name.text.contains("{/");
         match (name.text.split_once(':'), name.text.rsplit_once(':')) {
-            (Some((_, first)), Some((_, last))) if !searches => {
+            (Some((revision, first)), Some((_, last))) if !searches => {
                 in_revisions.extend([PathBuf::from(first), PathBuf::from(last)]);
+                whole |= !names_commits(revision);
             }
-            _ => whole |= only.is_empty(),
+            _ => whole |= only.is_empty() || !(name.text.starts_with(":/") || names_commits(name.text)),
         }
     }
     let names = operands.iter().chain(&found.paths).copied().collect();

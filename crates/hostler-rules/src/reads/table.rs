@@ -33,6 +33,8 @@ pub(super) struct Program {
     pub pure: bool,
     /// It shows the contents of files, not only their names and properties.
     pub contents: bool,
+    /// It takes no bundles of short options as others do; these letters may have a number glued to them.
+    pub alone: Option<&'static str>,
 }
 
 /// What a program reads without an operand.
@@ -49,20 +51,25 @@ pub(super) enum Default {
 use Operands::{Files, None as NoOperands, OnePath, Paths, TextThenPaths, Texts};
 
 const fn reader(name: &'static str, options: &'static str, operands: Operands) -> Program {
-    Program { name, options, operands, default: Default::Input, pure: true, contents: true }
+    Program { name, options, operands, default: Default::Input, pure: true, contents: true, alone: None }
 }
 
 const fn lister(name: &'static str, options: &'static str, operands: Operands) -> Program {
-    Program { name, options, operands, default: Default::Directory, pure: true, contents: false }
+    Program { name, options, operands, default: Default::Directory, pure: true, contents: false, alone: None }
 }
 
 const fn teller(name: &'static str, options: &'static str, operands: Operands) -> Program {
-    Program { name, options, operands, default: Default::Input, pure: true, contents: false }
+    Program { name, options, operands, default: Default::Input, pure: true, contents: false, alone: None }
 }
 
 /// Others of its options write or run something.
 const fn mixed(program: Program) -> Program {
     Program { pure: false, ..program }
+}
+
+/// Each short option is a word of its own.
+const fn alone(letters: &'static str, program: Program) -> Program {
+    Program { alone: Some(letters), ..program }
 }
 
 const GREP: &str = "-E -F -G -P -e:! -i -v -w -x -c -L -l -m: -o -q -s -b -H -h -n -T -Z -z -A: -B: -C: -a -I -U -r* -y -# \
@@ -168,7 +175,8 @@ pub(super) const PROGRAMS: [Program; 62] = [
         "-A: -j: -N: -t: -v -a -b -c -d -f -i -l -o -s -x -w= --address-radix: --skip-bytes: --read-bytes: --format:",
         Paths,
     ),
-    mixed(reader("xxd", "-a -b -c: -C -e -g: -i -l: -n: -o: -p -s: -u", OnePath)),
+    // It looks at the first letter alone.
+    alone("cglos", mixed(reader("xxd", "-a -b -c: -C -e -g: -i -l: -n: -o: -p -s: -u", OnePath))),
     reader("strings", "-a -f -n: -t: -e: -o -w -# --all --print-file-name --bytes: --radix: --encoding:", Paths),
     mixed(reader(
         "file",
@@ -177,20 +185,24 @@ pub(super) const PROGRAMS: [Program; 62] = [
     )),
     lister(
         "ls",
-        "-a -A -b -B -c -C -d -f -F -g -G -h -i -I: -k -l -m -n -N -o -p -q -Q -r -R -s -S -t -T -u -U -v -w: -x -X -Z -1 -@ \
+        "-a -A -b -B -c -C -d -f -F -g -G -h -i -I@ -k -l -m -n -N -o -p -q -Q -r -R -s -S -t -T -u -U -v -w@ -x -X -Z -1 -@ \
          -O --all --almost-all --author --escape --block-size: --color= --directory --classify= --file-type --format: \
          --full-time --group-directories-first --no-group --human-readable --si --inode --ignore: --hide: --kibibytes \
          --numeric-uid-gid --literal --quote-name --quoting-style: --reverse --recursive --size --sort: --time: --time-style: \
          --width: --zero --version --help",
         Paths,
     ),
-    mixed(lister(
-        "tree",
-        "-a -d -f -x -L: -P: -I: --gitignore --matchdirs --ignore-case --metafirst --prune --info --noreport --charset: \
+    // Letters with a value take the next words, one after the other, also from within a bundle.
+    alone(
+        "L",
+        mixed(lister(
+            "tree",
+            "-a -d -f -x -L: -P: -I: --gitignore --matchdirs --ignore-case --metafirst --prune --info --noreport --charset: \
          --filelimit: -q -N -Q -p -u -g -s -h --si --du -D --timefmt: -F --inodes --device -v -t -c -U -r --dirsfirst \
          --filesfirst --sort: -i -A -S -n -C -X -J --version --help",
-        Paths,
-    )),
+            Paths,
+        )),
+    ),
     lister(
         "du",
         "-0 -a -A -b -c -d: -h -k -m -g -s -S -t: -x -P --all --apparent-size --bytes --total --max-depth: --human-readable --si \

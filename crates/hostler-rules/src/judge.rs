@@ -6,7 +6,7 @@ use crate::call::{Access, Call, Scene, Touched};
 use crate::decide::{Decision, Mode, Verdict, Why, decide_scene};
 use crate::path::{Resolver, Spot};
 use crate::plan::plan_of;
-use crate::protected::{guards_below, guards_reading};
+use crate::protected::{Skips, guards_below, guards_reading};
 use crate::set::RuleSet;
 
 /// Tools that change nothing outside the agent: lists of their own, output of what runs already, and agents whose own
@@ -94,7 +94,8 @@ fn question_about(scene: &Scene<'_>, spot: &Spot, below: bool) -> Option<&'stati
     if !scene.is_inside(spot) {
         return Some("it reads outside the working directory");
     }
-    let guarded = below && guards_below(spot, scene.own(), scene.home());
+    // The agent's search takes hidden files, and leaves repositories out.
+    let guarded = below && guards_below(spot, scene.own(), scene.home(), Skips::Repository, scene.resolver);
     guards_reading(spot, scene.own()).or(guarded.then_some("files that need a question are below it"))
 }
 

@@ -4,7 +4,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::path::Spot;
+use crate::path::{Entry, Resolver, Spot};
 
 /// Directories of secrets, start-up files and services: with everything below, wherever they are.
 const DIRECTORIES: [&[&str]; 23] = [
@@ -103,8 +103,26 @@ pub(crate) fn guards_writing(spot: &Spot, own: &[PathBuf]) -> Option<&'static st
         .or_else(|| spot.paths.iter().any(runs).then_some("it changes a file that makes other programs run something"))
 }
 
-/// Lies a place that is never read without a question below this one, so that reading everything reads it as well?
-pub(crate) fn guards_below(spot: &Spot, own: &[PathBuf], home: &[PathBuf]) -> bool {
+/// What a search leaves out of what lies below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Skips {
+    /// Nothing.
+    Nothing,
+    /// The directory of a repository, unless the search begins in it.
+    Repository,
+    /// Names with a dot in front, unless a file of names to ignore takes them back.
+    Hidden,
+}
+
+/// Lies a place that is never read without a question below this one, so that reading everything reads it as well? Where a
+/// bounded look at the disk does not suffice, it does.
+pub(crate) fn guards_below(
+    spot: &Spot,
+    own: &[PathBuf],
+    home: &[PathBuf],
+    skips: Skips,
+    resolver: &dyn Resolver,
+) -> bool {
     let at_home = home.iter().flat_map(|home| {
         let directories = DIRECTORIES.iter().filter(|names| names.first() != Some(&".git"));
         directories.map(move |names| names.iter().fold(home.clone(), |path, name| path.join(name)))
@@ -112,6 +130,76 @@ pub(crate) fn guards_below(spot: &Spot, own: &[PathBuf], home: &[PathBuf]) -> bo
     let all = own.iter().cloned().chain(at_home).chain(SYSTEM.iter().map(PathBuf::from));
     let places: Vec<PathBuf> = all.collect();
     spot.paths.iter().any(|path| places.iter().any(|place| place.starts_with(path)))
+        || holds_guarded(&spot.paths, own, skips, resolver)
+}
+
+/// How many files are looked at to find out that none of them is guarded.
+const MOST_ENTRIES: usize = 200_000;
+
+fn holds_guarded(starts: &[PathBuf], own: &[PathBuf], skips: Skips, resolver: &dyn Resolver) -> bool {
+    let shown = |directory: &Path| shows_hidden(directory, resolver);
+    // Files of names to ignore count from all directories above as well.
+    if skips == Skips::Hidden && starts.iter().any(|start| start.ancestors().any(shown)) {
+        return holds_guarded(starts, own, Skips::Nothing, resolver);
+    }
+    let mut waiting: Vec<PathBuf> = starts.to_vec();
+    let mut left = MOST_ENTRIES;
+    while let Some(directory) = waiting.pop() {
+        let Some(entries) = resolver.list(&directory, left) else {
+            if resolver.entry(&directory) == Entry::Directory {
+                return true;
+            }
+            continue;
+        };
+        left -= entries.len();
+        if skips == Skips::Hidden && shown(&directory) {
+            return holds_guarded(starts, own, Skips::Nothing, resolver);
+        }
+        for (path, entry) in entries {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let skipped = match skips {
+                Skips::Nothing => false,
+                Skips::Repository => is_git(&name),
+                Skips::Hidden => name.starts_with('.'),
+            };
+            // Links are not followed on the way down.
+            if skipped || entry == Entry::Other {
+                continue;
+            }
+            if guarded(&path, own).is_some() {
+                return true;
+            }
+            if entry == Entry::Directory {
+                waiting.push(path);
+            }
+        }
+    }
+    false
+}
+
+/// Could a file of names to ignore in this directory take a guarded name back, as `!.npmrc` does?
+fn shows_hidden(directory: &Path, resolver: &dyn Resolver) -> bool {
+    const LONGEST: u64 = 256 * 1024;
+    let is_guarded = |name: &str| {
+        let all = DIRECTORIES.iter().chain(&FILES_IN).flat_map(|names| names.iter()).chain(&FILES);
+        all.copied().any(|guarded| guarded.eq_ignore_ascii_case(name))
+    };
+    // `*.rs` names no place that is guarded.
+    let is_ending = |name: &str| name.strip_prefix("*.").is_some_and(|end| end.chars().all(char::is_alphanumeric));
+    let is_open = |name: &str| name.contains(['*', '?', '[', '{', '\\']) && !is_ending(name);
+    let takes_back = |line: &str| {
+        line.strip_prefix('!')
+            .is_some_and(|names| names.trim_end().split('/').any(|name| is_open(name) || is_guarded(name)))
+    };
+    [".gitignore", ".ignore", ".rgignore", ".git/info/exclude"].iter().any(|name| {
+        let path = directory.join(name);
+        match resolver.entry(&path) {
+            Entry::Missing | Entry::Directory => false,
+            _ => {
+                resolver.read(&path, LONGEST).is_none_or(|text| String::from_utf8_lossy(&text).lines().any(takes_back))
+            }
+        }
+    })
 }
 
 fn guarded(path: &Path, own: &[PathBuf]) -> Option<&'static str> {

@@ -16,7 +16,7 @@ use self::arguments::{Name, Unclear, arguments};
 use self::table::{Default as Without, Operands, PROGRAMS, Program};
 use crate::call::Scene;
 use crate::path::{Entry, Spot, normalise};
-use crate::protected::{guards_below, guards_reading};
+use crate::protected::{Skips, guards_below, guards_reading};
 use crate::shell::{Command, File, Kind, Line, Word, is_harmless_variable, is_plain_printf, is_plain_sed, is_sink};
 
 /// What was found out about a command line.
@@ -63,6 +63,8 @@ pub(crate) struct Reach {
     pub below: bool,
     /// It is read as the repository keeps it, whether it is on the disk or not.
     pub in_history: bool,
+    /// What is left out of what lies below it.
+    skips: Skips,
 }
 
 const OPTION: &str = "it has an option that is not known to only read";
@@ -209,9 +211,19 @@ impl<'s> Reader<'s> {
     fn reaches(&self, names: &[Name<'_>], below: bool) -> Result<Vec<Reach>, &'static str> {
         let mut reaches = Vec::new();
         for name in names.iter().filter(|name| !matches!(name.text, "/dev/null" | "/dev/stdin")) {
-            reaches.extend(self.spots(*name)?.into_iter().map(|spot| Reach { spot, below, in_history: false }));
+            reaches.extend(self.spots(*name)?.into_iter().map(|spot| Reach {
+                spot,
+                below,
+                in_history: false,
+                skips: Skips::Nothing,
+            }));
         }
         Ok(reaches)
+    }
+
+    fn guards_below(&self, reach: &Reach) -> bool {
+        let (own, home) = (self.scene.own(), self.scene.home());
+        reach.below && guards_below(&reach.spot, own, home, reach.skips, self.scene.resolver)
     }
 
     /// The grade of a command that only reads, by all that it reads.
@@ -225,8 +237,7 @@ impl<'s> Reader<'s> {
             if !self.scene.is_inside(&reach.spot) {
                 return Some(OUTSIDE);
             }
-            let below = || (reach.below && guards_below(&reach.spot, own, self.scene.home())).then_some(OUTSIDE);
-            guards_reading(&reach.spot, own).or_else(below)
+            guards_reading(&reach.spot, own).or_else(|| self.guards_below(reach).then_some(OUTSIDE))
         });
         Finding { grade: why.map_or(Grade::Automatic, Grade::Asks), reaches: Some(reaches), directories: None }
     }
@@ -345,7 +356,9 @@ impl<'s> Reader<'s> {
         let searches = below || program.default == Without::Directory;
         let names = if names.is_empty() && searches { here.as_slice() } else { names };
         let names: Vec<Name<'_>> = names.iter().copied().filter(|name| !is_input(program.name, *name)).collect();
+        let skips = if program.name == "rg" { special::rg_skips(words) } else { Skips::Nothing };
         let reaches = self.reaches(&names, below).and_then(|mut reaches| {
+            reaches.iter_mut().for_each(|reach| reach.skips = skips);
             reaches.extend(self.reaches(&found.paths, false)?);
             Ok(reaches)
         });
@@ -401,10 +414,15 @@ impl<'s> Reader<'s> {
             for path in &git.in_revisions {
                 let here = path.starts_with(".") || path.starts_with("..") || unknown.is_some();
                 let base = if here { directory } else { &top };
-                reaches.push(Reach { spot: place(&base.join(path)), below: true, in_history: true });
+                reaches.push(Reach {
+                    spot: place(&base.join(path)),
+                    below: true,
+                    in_history: true,
+                    skips: Skips::Repository,
+                });
             }
             if git.whole {
-                reaches.push(Reach { spot: place(&top), below: true, in_history: true });
+                reaches.push(Reach { spot: place(&top), below: true, in_history: true, skips: Skips::Repository });
             }
         }
         match there.reaches(&git.only, true) {
@@ -414,9 +432,15 @@ impl<'s> Reader<'s> {
         }
         // What Git keeps in the repository are versions of ordinary files: not the places that are guarded below.
         let outside = strays || !reaches.iter().all(|reach| self.scene.is_inside(&reach.spot));
+        // Those that it does not keep are files like any others.
+        let guarded = git.untracked && {
+            let here = directories.iter().map(|path| Spot { text: String::new(), paths: vec![path.clone()] });
+            let here = here.map(|spot| Reach { spot, below: true, in_history: false, skips: Skips::Repository });
+            here.chain(reaches.iter().cloned()).any(|reach| self.guards_below(&reach))
+        };
         let grade = match unknown {
             Some(why) => Grade::Unknown(why),
-            None if outside => Grade::Asks(OUTSIDE),
+            None if outside || guarded => Grade::Asks(OUTSIDE),
             None => Grade::Automatic,
         };
         Finding { grade, reaches: Some(reaches), directories: None }

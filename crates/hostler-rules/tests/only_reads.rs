@@ -113,7 +113,9 @@ const ORDINARY: &[&str] = &[
     "git --no-pager log -1",
     "git --version",
     "grep -rn foo src",
-    "grep -rn 'foo bar' .",
+    "grep -rn 'foo bar' src",
+    "rg -t rust foo",
+    "rg foo -g '*.rs' -g '!target'",
     "grep -n foo a.txt b.txt",
     "grep -rn foo src --include '*.rs'",
     "grep -c x < a.txt",
@@ -303,6 +305,16 @@ const ASKED: &[&str] = &[
     "cd sub && until cat outside/passwd; do cd ..; done",
     "until cat outside/passwd; do cd ..; done",
     "cd +1 && ls",
+    "grep -rn 'foo bar' .",
+    "grep -r url .git",
+    "grep -r foo .claude",
+    "rg --hidden foo",
+    "rg -. foo",
+    "rg -uu foo",
+    "rg -g '*' foo",
+    "rg -g .npmrc foo",
+    "rg -t json foo",
+    "rg foo .git",
     "ls -R -",
     "ls -I ../outside",
     "ls -w ../outside",
@@ -428,6 +440,47 @@ fn git_is_asked_about_where_links_lead_it_elsewhere() {
     std::fs::rename(bed.work().join(".git/refs/heads"), bed.home().join("heads")).unwrap();
     std::os::unix::fs::symlink("../../../heads", bed.work().join(".git/refs/heads")).unwrap();
     assert_eq!(bed.line(Mode::Default, "git log -1"), Verdict::Ask);
+}
+
+#[test]
+fn a_search_that_reaches_a_guarded_file_is_asked_about() {
+    let bed = Bed::new();
+    let grep = |path: &str| {
+        let call = Call::new("Grep", json!({ "pattern": "tok", "path": path }), bed.work());
+        bed.verdict_in(&RuleSet::default(), Mode::Default, call)
+    };
+    let line = |line: &str| bed.line(Mode::Default, line);
+    // The settings of the agent.
+    assert_eq!((grep("."), grep("src"), grep(".git")), (Verdict::Ask, Verdict::Allow, Verdict::Ask));
+    std::fs::remove_dir_all(bed.work().join(".claude")).unwrap();
+    assert_eq!((grep("."), line("grep -r tok .")), (Verdict::Allow, Verdict::Ask));
+    assert_eq!((line("git grep --untracked tok"), line("rg tok")), (Verdict::Allow, Verdict::Allow));
+    for place in ["sub/deep/.npmrc", "sub/.ssh/x", "sub/.aws/credentials", ".mcp.json"] {
+        let place = bed.work().join(place);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::write(&place, "tok").unwrap();
+        assert_eq!((grep("."), line("git grep --untracked tok")), (Verdict::Ask, Verdict::Ask), "{}", place.display());
+        assert_eq!((line("rg --hidden tok"), line("rg tok")), (Verdict::Ask, Verdict::Allow), "{}", place.display());
+        assert_eq!((grep("src"), line("grep -r tok src")), (Verdict::Allow, Verdict::Allow));
+        std::fs::remove_file(&place).unwrap();
+        if place.parent().is_some_and(|parent| parent.ends_with(".ssh") || parent.ends_with(".aws")) {
+            std::fs::remove_dir(place.parent().unwrap()).unwrap();
+        }
+    }
+    // Files of names to ignore take hidden ones back.
+    std::fs::write(bed.work().join("sub/.npmrc"), "tok").unwrap();
+    for (ignore, text, verdict) in [
+        (".gitignore", "target\n!.gitkeep\n!*.rs\n", Verdict::Allow),
+        (".ignore", "!.npmrc\n", Verdict::Ask),
+        ("sub/.rgignore", "!.*\n", Verdict::Ask),
+        (".gitignore", "!**/.npmrc\n", Verdict::Ask),
+    ] {
+        std::fs::write(bed.work().join(ignore), text).unwrap();
+        assert_eq!((line("rg tok"), line("rg tok sub")), (verdict, verdict), "{ignore}: {text}");
+        std::fs::remove_file(bed.work().join(ignore)).unwrap();
+    }
+    std::fs::write(bed.work().join("src/id_rsa"), "tok").unwrap();
+    assert_eq!((line("rg tok"), line("grep -r tok src"), grep("src")), (Verdict::Ask, Verdict::Ask, Verdict::Ask));
 }
 
 #[test]

@@ -117,6 +117,8 @@ pub(super) struct Git<'w> {
     pub contents: bool,
     /// The contents are limited neither by paths nor by revisions of paths.
     pub whole: bool,
+    /// Reads files that the repository does not keep.
+    pub untracked: bool,
     /// Needs no repository.
     pub version: bool,
 }
@@ -142,6 +144,7 @@ pub(super) fn git(mut words: &[Word]) -> Result<Git<'_>, Unclear> {
                     in_revisions: Vec::new(),
                     contents: false,
                     whole: false,
+                    untracked: false,
                     version: true,
                 });
             }
@@ -169,7 +172,8 @@ pub(super) fn git(mut words: &[Word]) -> Result<Git<'_>, Unclear> {
     if words.iter().any(|word| runs_gpg(&word.text)) {
         return Err(Unclear::Option);
     }
-    Ok(parts(command, found, directories, contents))
+    let untracked = words.iter().any(|word| word.text == "--untracked");
+    Ok(Git { untracked, ..parts(command, found, directories, contents) })
 }
 
 /// Placeholders of formats that check a signature.
@@ -247,5 +251,5 @@ fn parts<'w>(command: &str, found: Arguments<'w>, directories: Vec<Name<'w>>, co
         }
     }
     let names = operands.iter().chain(&found.paths).copied().collect();
-    Git { directories, names, only, in_revisions, contents, whole, version: false }
+    Git { directories, names, only, in_revisions, contents, whole, untracked: false, version: false }
 }

@@ -1,6 +1,7 @@
 //! Programs that only read and whose words follow a grammar of their own.
 
 use super::arguments::{Name, Unclear};
+use crate::protected::Skips;
 use crate::shell::{Word, computes};
 
 /// All words as texts. `$?` is a number.
@@ -168,6 +169,56 @@ pub(super) fn find(words: &[Word]) -> Result<Vec<Name<'_>>, Unclear> {
         names.push(Name { text: ".", tilde: false });
     }
     Ok(names)
+}
+
+/// What a search by `rg` leaves out. Patterns and types of files take hidden ones that match.
+pub(super) fn rg_skips(words: &[Word]) -> Skips {
+    const TYPES: [&str; 20] = [
+        "c",
+        "cpp",
+        "css",
+        "cs",
+        "go",
+        "html",
+        "java",
+        "js",
+        "kotlin",
+        "lua",
+        "markdown",
+        "md",
+        "php",
+        "py",
+        "python",
+        "ruby",
+        "rust",
+        "swift",
+        "ts",
+        "typescript",
+    ];
+    let is_narrow = |pattern: &str| {
+        let end = pattern.strip_prefix("*.").unwrap_or_default();
+        let is_ending = !end.is_empty() && end.chars().all(|c| c.is_ascii_alphanumeric());
+        pattern.starts_with('!') || (is_ending && !matches!(end.to_ascii_lowercase().as_str(), "json" | "toml"))
+    };
+    let mut words = words.iter().map(|word| word.text.as_str());
+    while let Some(word) = words.next() {
+        let (name, glued) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let mut value = || glued.or_else(|| words.next()).unwrap_or_default();
+        let hides = match name {
+            "-g" | "--glob" | "--iglob" => is_narrow(value()),
+            "-t" | "--type" => TYPES.contains(&value()),
+            "--hidden" | "--unrestricted" => false,
+            _ if name.starts_with('-') && !name.starts_with("--") => match name.strip_prefix("-t") {
+                Some(glued) => TYPES.contains(&glued),
+                None => !name.contains(['.', 'u', 'g', 't']),
+            },
+            _ => true,
+        };
+        if !hides {
+            return Skips::Nothing;
+        }
+    }
+    Skips::Hidden
 }
 
 /// A filter of jq that shows nothing but its input: no environment, no files.

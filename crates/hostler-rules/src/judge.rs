@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use crate::call::{Access, Call, Scene, Touched};
 use crate::decide::{Decision, Mode, Verdict, Why, decide_scene};
 use crate::path::{Resolver, Spot};
@@ -94,9 +96,24 @@ fn question_about(scene: &Scene<'_>, spot: &Spot, below: bool) -> Option<&'stati
     if !scene.is_inside(spot) {
         return Some("it reads outside the working directory");
     }
-    // The agent's search takes hidden files, and leaves repositories out.
-    let guarded = below && guards_below(spot, scene.own(), scene.home(), Skips::Repository, scene.resolver);
+    // The agent's search takes hidden files, and leaves repositories out unless its pattern takes them back.
+    let skips = match scene.call.input.get("glob") {
+        None | Some(Value::Null) => Skips::Repository,
+        Some(Value::String(glob)) if !may_name_repository(glob) => Skips::Repository,
+        Some(_) => Skips::Nothing,
+    };
+    let guarded = below && guards_below(spot, scene.own(), scene.home(), skips, scene.resolver);
     guards_reading(spot, scene.own()).or(guarded.then_some("files that need a question are below it"))
+}
+
+/// Could one of these patterns match `.git`? Endings as `*.rs` and `*.{ts,tsx}` and plain names do not.
+fn may_name_repository(glob: &str) -> bool {
+    glob.split(|c: char| c.is_whitespace() || c == ',').filter(|pattern| !pattern.is_empty()).any(|pattern| {
+        let name = pattern.rsplit('/').next().unwrap_or_default();
+        let name = name.trim_start_matches("*.").trim_start_matches('{').trim_end_matches('}');
+        let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+        !is_plain || name.to_ascii_lowercase().ends_with("git")
+    })
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use self::arguments::{Name, Unclear, arguments};
+use self::arguments::{Name, Unclear, arguments, stands_alone};
 use self::table::{Default as Without, Operands, PROGRAMS, Program};
 use crate::call::Scene;
 use crate::path::{Entry, Spot, normalise};
 use crate::protected::{Skips, guards_below, guards_reading};
-use crate::shell::{Command, File, Kind, Line, Word, is_harmless_variable, is_plain_printf, is_plain_sed, is_sink};
+use crate::shell::{Command, File, Kind, Line, Word, is_plain_printf, is_plain_sed, is_sink};
 
 /// What was found out about a command line.
 #[derive(Debug)]
@@ -293,7 +293,7 @@ impl<'s> Reader<'s> {
             "command" if matches!(rest.first().and_then(Word::known), Some("-v" | "-V")) => {
                 texts(special::echo(rest.get(1..).unwrap_or_default()), true)
             }
-            "command" | "time" | "nice" | "timeout" | "env" => match carried(name, rest) {
+            "command" | "time" | "nice" | "timeout" | "env" => match special::carried(name, rest) {
                 Some(inner) => self.words(inner),
                 None => Finding::unknown(OPTION),
             },
@@ -490,40 +490,7 @@ fn is_input(program: &str, name: Name<'_>) -> bool {
     name.text == "-" && TAKE_HYPHEN.contains(&program)
 }
 
-/// `NAME=value`, as `env` takes it, of a variable that changes nothing about what runs; a value with a slash may be a path.
-fn is_harmless_assignment(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(name, value)| is_harmless_variable(name, false) && !value.contains('/'))
-}
-
-/// `-x`, or `-x5` for one of these letters; words that are no short options stand alone, too.
-fn stands_alone(word: &Word, letters: &str) -> bool {
-    let text = word.text.as_str();
-    let Some(option) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else { return true };
-    let mut chars = option.chars();
-    let may_glue = chars.next().is_some_and(|letter| letters.contains(letter));
-    let rest = chars.as_str();
-    rest.is_empty() || (may_glue && rest.chars().all(|c| c.is_ascii_digit()))
-}
-
 /// Whether the operands are the last words, so that no reader of options can take one of them for something else.
 fn is_last(words: &[Word], operands: &[Name<'_>]) -> bool {
     words.iter().rev().zip(operands.iter().rev()).all(|(word, operand)| word.text == operand.text)
-}
-
-/// The command that another one runs without changing what it means.
-fn carried<'w>(name: &str, words: &'w [Word]) -> Option<&'w [Word]> {
-    let text = |at: usize| words.get(at).and_then(Word::known);
-    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let skipped = match name {
-        "timeout" => {
-            let duration = text(0)?;
-            is_number(duration.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(duration)).then_some(1)?
-        }
-        "nice" if text(0)? == "-n" => is_number(text(1)?).then_some(2)?,
-        "env" => words.iter().take_while(|word| word.known().is_some_and(is_harmless_assignment)).count(),
-        _ => 0,
-    };
-    let inner = words.get(skipped..)?;
-    let first = inner.first()?.known()?;
-    (!first.starts_with('-')).then_some(inner)
 }

@@ -197,6 +197,14 @@ const NOT_ONLY_READING: &[&str] = &[
     "echo {\\\nPATH}</dev/null; ls",
     "{ ls; } {PATH}<a.txt",
     "exec {PATH}<a.txt; ls",
+    "[[ -n x ]] {PATH}<a.txt; ls",
+    "while false; do ls; done {PATH}<a.txt; ls",
+    "f() { ls; } {PATH}<a.txt; f; ls",
+    ">/dev/null {PATH}<a.txt true; ls",
+    "if ls {PATH}<a.txt; then ls; fi",
+    "ls {PATH}<<<x",
+    "ls {PATH}>&1",
+    "printf '%(%s)T' 'a[$(touch x)]'",
     "coproc PATH { cat; }; ls",
     "coproc cat",
     "file -p a.txt",
@@ -455,7 +463,22 @@ fn a_search_that_reaches_a_guarded_file_is_asked_about() {
     std::fs::remove_dir_all(bed.work().join(".claude")).unwrap();
     assert_eq!((grep("."), line("grep -r tok .")), (Verdict::Allow, Verdict::Ask));
     assert_eq!((line("git grep --untracked tok"), line("rg tok")), (Verdict::Allow, Verdict::Allow));
-    for place in ["sub/deep/.npmrc", "sub/.ssh/x", "sub/.aws/credentials", ".mcp.json"] {
+    // A pattern can take the repository back.
+    for (glob, verdict) in [
+        ("*.rs", Verdict::Allow),
+        ("src/**/*.{ts,tsx}", Verdict::Allow),
+        ("Cargo.toml", Verdict::Allow),
+        ("*", Verdict::Ask),
+        ("*.rs **/*", Verdict::Ask),
+        (".git", Verdict::Ask),
+        ("*.{git,rs}", Verdict::Ask),
+        ("{.g,x}it", Verdict::Ask),
+        (".git/**", Verdict::Ask),
+    ] {
+        let call = Call::new("Grep", json!({ "pattern": "tok", "glob": glob }), bed.work());
+        assert_eq!(bed.verdict_in(&RuleSet::default(), Mode::Default, call), verdict, "{glob}");
+    }
+    for place in ["sub/deep/.npmrc", "sub/.mcp.json", ".ssh/x"] {
         let place = bed.work().join(place);
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::fs::write(&place, "tok").unwrap();
@@ -463,10 +486,8 @@ fn a_search_that_reaches_a_guarded_file_is_asked_about() {
         assert_eq!((line("rg --hidden tok"), line("rg tok")), (Verdict::Ask, Verdict::Allow), "{}", place.display());
         assert_eq!((grep("src"), line("grep -r tok src")), (Verdict::Allow, Verdict::Allow));
         std::fs::remove_file(&place).unwrap();
-        if place.parent().is_some_and(|parent| parent.ends_with(".ssh") || parent.ends_with(".aws")) {
-            std::fs::remove_dir(place.parent().unwrap()).unwrap();
-        }
     }
+    std::fs::remove_dir(bed.work().join(".ssh")).unwrap();
     // Files of names to ignore take hidden ones back.
     std::fs::write(bed.work().join("sub/.npmrc"), "tok").unwrap();
     for (ignore, text, verdict) in [

@@ -151,6 +151,16 @@ impl<'w> Arguments<'w> {
     }
 }
 
+/// `-x`, or `-x5` for one of these letters; words that are no short options stand alone, too.
+pub(super) fn stands_alone(word: &Word, letters: &str) -> bool {
+    let text = word.text.as_str();
+    let Some(option) = text.strip_prefix('-').filter(|rest| !rest.starts_with('-')) else { return true };
+    let mut chars = option.chars();
+    let may_glue = chars.next().is_some_and(|letter| letters.contains(letter));
+    let rest = chars.as_str();
+    rest.is_empty() || (may_glue && rest.chars().all(|c| c.is_ascii_digit()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

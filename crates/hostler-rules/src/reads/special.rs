@@ -2,7 +2,7 @@
 
 use super::arguments::{Name, Unclear};
 use crate::protected::Skips;
-use crate::shell::{Word, computes};
+use crate::shell::{Word, computes, is_harmless_variable};
 
 /// All words as texts. `$?` is a number.
 pub(super) fn echo(words: &[Word]) -> Result<(), Unclear> {
@@ -227,4 +227,27 @@ pub(super) fn is_plain_jq(filter: &str) -> bool {
     !["env", "import", "include", "modulemeta", "input_filename", "debug", "stderr", "search_list", "$__"]
         .iter()
         .any(|word| filter.contains(word))
+}
+
+/// `NAME=value`, as `env` takes it, of a variable that changes nothing about what runs; a value with a slash may be a path.
+fn is_harmless_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, value)| is_harmless_variable(name, false) && !value.contains('/'))
+}
+
+/// The command that another one runs without changing what it means.
+pub(super) fn carried<'w>(name: &str, words: &'w [Word]) -> Option<&'w [Word]> {
+    let text = |at: usize| words.get(at).and_then(Word::known);
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let skipped = match name {
+        "timeout" => {
+            let duration = text(0)?;
+            is_number(duration.strip_suffix(['s', 'm', 'h', 'd']).unwrap_or(duration)).then_some(1)?
+        }
+        "nice" if text(0)? == "-n" => is_number(text(1)?).then_some(2)?,
+        "env" => words.iter().take_while(|word| word.known().is_some_and(is_harmless_assignment)).count(),
+        _ => 0,
+    };
+    let inner = words.get(skipped..)?;
+    let first = inner.first()?.known()?;
+    (!first.starts_with('-')).then_some(inner)
 }

@@ -150,6 +150,7 @@ const ORDINARY: &[&str] = &[
     "timeout 5 ls",
     "timeout 5 env LANG=C ls",
     "printf '%s: %d%%\\n' x 5",
+    "printf 'a\\377\\000b'",
     "printf -- '%-5s\\n' a b",
     "[ 1 -eq 1 ] && ls",
     "find . -name '{}' 2>/dev/null",

@@ -227,8 +227,8 @@ pub(crate) fn is_plain_printf(arguments: &[Word]) -> bool {
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
         match c {
-            // An escape may be a `%` in other clothes.
-            '\\' if chars.next().is_none_or(|c| !"abefnrtv\\\"'0".contains(c)) => return false,
+            // Other escapes mean different things to different shells.
+            '\\' if chars.next().is_none_or(|c| !"abefnrtv\\\"'01234567".contains(c)) => return false,
             '%' => {
                 let mut is_flag = |c: &char| {
                     numbers.extend((*c == '*').then_some(true));

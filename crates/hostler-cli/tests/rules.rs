@@ -111,7 +111,10 @@ async fn a_call_is_explained_by_the_rule_that_decides_and_the_part_that_it_is_ab
         (&["Bash(rm -rf x)"][..], "Denied: the global rule `Bash(rm:*)` denies `rm -rf x`.\n"),
         (&["Bash(git push && rm x)"], "Denied: the global rule `Bash(rm:*)` denies `rm x`.\n"),
         (&["Bash(git push)"], "Allowed: the workspace's rule `Bash(git:*)` allows `git push`.\n"),
-        (&["Bash(git push)", "--cwd", text(&elsewhere)], "Asked: no rule speaks of `git push`.\n"),
+        (
+            &["Bash(git push)", "--cwd", text(&elsewhere)],
+            "Asked: no rule speaks of `git push`.\n  in the mode default, it has an argument that is not known to only read.\n",
+        ),
         (
             &["Read(src/main.rs)"],
             "Allowed: in the mode default, it only reads in the working directory, or touches nothing.\n",

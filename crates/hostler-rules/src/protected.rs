@@ -166,7 +166,7 @@ fn holds_guarded(starts: &[PathBuf], own: &[PathBuf], skips: Skips, resolver: &d
             if skipped || entry == Entry::Other {
                 continue;
             }
-            if guarded(&path, own).is_some() {
+            if guarded(&path, own).is_some() && !is_project_configuration(&path) {
                 return true;
             }
             if entry == Entry::Directory {
@@ -175,6 +175,12 @@ fn holds_guarded(starts: &[PathBuf], own: &[PathBuf], skips: Skips, resolver: &d
         }
     }
     false
+}
+
+/// Configuration of an agent in a project: changing it is guarded, and a search that comes across it shows no secret.
+fn is_project_configuration(path: &Path) -> bool {
+    const NAMES: [&str; 3] = [".mcp.json", ".claude/settings.json", ".claude/settings.local.json"];
+    NAMES.iter().any(|name| path.ends_with(name))
 }
 
 /// Could a file of names to ignore in this directory take a guarded name back, as `!.npmrc` does?

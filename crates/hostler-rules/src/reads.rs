@@ -67,7 +67,7 @@ pub(crate) struct Reach {
     skips: Skips,
 }
 
-const OPTION: &str = "it has an option that is not known to only read";
+const OPTION: &str = "it has an argument that is not known to only read";
 const OPEN_WORD: &str = "one of its words is known only when it runs";
 const OUTSIDE: &str = "it reads outside the working directory";
 const LOST: &str = "the directory that it runs in is not known";

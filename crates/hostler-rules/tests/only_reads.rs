@@ -479,7 +479,10 @@ fn a_search_that_reaches_a_guarded_file_is_asked_about() {
         let call = Call::new("Grep", json!({ "pattern": "tok", "glob": glob }), bed.work());
         assert_eq!(bed.verdict_in(&RuleSet::default(), Mode::Default, call), verdict, "{glob}");
     }
-    for place in ["sub/deep/.npmrc", "sub/.mcp.json", ".ssh/x"] {
+    // An agent's configuration in the project holds no secret.
+    std::fs::write(bed.work().join("sub/.mcp.json"), "tok").unwrap();
+    assert_eq!((grep("."), line("rg --hidden tok sub")), (Verdict::Allow, Verdict::Allow));
+    for place in ["sub/deep/.npmrc", ".ssh/x"] {
         let place = bed.work().join(place);
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::fs::write(&place, "tok").unwrap();

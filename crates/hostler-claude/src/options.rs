@@ -93,6 +93,10 @@ pub(crate) fn environment(
     for (name, value) in folder.iter().chain(configured) {
         environment.set(name, value);
     }
+    // A search runs the program that this file names (`--pre`); only the user may name one.
+    if environment.get("RIPGREP_CONFIG_PATH").is_none() {
+        environment.set("RIPGREP_CONFIG_PATH", "");
+    }
     for name in ["NO_PROXY", "no_proxy"] {
         let excepted = match environment.get(name) {
             Some(names) if !names.is_empty() => {

@@ -213,9 +213,22 @@ fn the_environment_is_the_users_without_the_denied_and_with_ours() {
         "IS_SANDBOX=1",
         "NO_PROXY=127.0.0.1,localhost",
         "PATH=/bin",
+        "RIPGREP_CONFIG_PATH=",
         "no_proxy=intranet,127.0.0.1,localhost",
     ]
     "#);
+}
+
+#[test]
+fn a_search_reads_the_users_own_options_or_none() {
+    let path = |host: &[(&str, &str)], configured: &[(&str, &str)]| {
+        let environment = environment(&vars(host), &[], &[], &vars(configured), &endpoint(), MODEL);
+        environment.get("RIPGREP_CONFIG_PATH").map(OsStr::to_owned)
+    };
+    let own = [("RIPGREP_CONFIG_PATH", "/home/me/.ripgreprc")];
+    assert_eq!(path(&[], &[]), Some("".into()));
+    assert_eq!(path(&own, &[]), Some("/home/me/.ripgreprc".into()));
+    assert_eq!(path(&[], &own), Some("/home/me/.ripgreprc".into()));
 }
 
 #[test]

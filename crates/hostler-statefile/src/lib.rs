@@ -18,7 +18,7 @@ use hostler_redact::serde_fault;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The largest file that is read.
+/// The largest file that is read and written.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Why a file could not be read or changed.
@@ -178,6 +178,9 @@ fn fault(text: &str, error: &toml::de::Error) -> String {
 /// Writes a new file, for its owner alone, and puts it in place of the old one.
 fn write<T: Serialize>(path: &Path, directory: &Path, value: &T) -> Result<(), String> {
     let text = toml::to_string_pretty(value).map_err(|error| error.to_string())?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err("it would be larger than 4 MiB; remove something first".to_owned());
+    }
     let attempt = || -> io::Result<()> {
         let mut file = tempfile::Builder::new().prefix(".new-").tempfile_in(directory)?;
         file.write_all(text.as_bytes())?;

@@ -27,7 +27,7 @@ pub enum TrustError {
         path: PathBuf,
     },
     /// The home folder or the root of the file system, without having been named.
-    #[error("{path} is too broad to be trusted by the way; run `hostler trust add {path}` to trust it by name")]
+    #[error("{path} can only be trusted by its full path: run `hostler trust add {path}`.")]
     TooBroad {
         /// The folder.
         path: PathBuf,
@@ -51,6 +51,16 @@ pub enum TrustError {
     Changed {
         /// The folder.
         path: PathBuf,
+    },
+    /// Without the decision, a parent's would apply to what no one has seen.
+    #[error(
+        "{path} is not trusted, but {parent} is with its subfolders; trust {path} with `hostler trust add`, or remove {parent}"
+    )]
+    BelowTrusted {
+        /// The folder.
+        path: PathBuf,
+        /// The parent that is trusted with its subfolders.
+        parent: PathBuf,
     },
     /// The path cannot be written into the file.
     #[error("{} is not a path in UTF-8, so it cannot be remembered", .path.display())]
@@ -174,36 +184,67 @@ impl TrustStore {
         if let Some(broken) = current.broken {
             return TrustState::Refused(broken);
         }
-        let folders = &current.value.folder;
-        if let Some(entry) = folders.iter().find(|entry| entry.path == directory) {
-            return match (entry.decision, entry.fingerprint == configuration.fingerprint) {
-                (Decision::Restrict, _) => TrustState::Restricted,
-                (_, true) => TrustState::Trusted(match &entry.inherited_from {
-                    Some(parent) => TrustedBy::Parent(parent.clone()),
-                    None => TrustedBy::Person,
-                }),
-                (_, false) => TrustState::Changed(Difference::between(&entry.items, &configuration.items)),
-            };
-        }
-        // The configuration names folders for machines without people; a broad one means itself alone.
-        let named = |folder: &PathBuf| folder == directory || (!self.is_broad(folder) && directory.starts_with(folder));
-        if self.trusted_folders.iter().any(named) {
-            return TrustState::Trusted(TrustedBy::HostConfiguration);
-        }
-        let parent =
-            |entry: &&TrustEntry| entry.decision == Decision::TrustSubfolders && directory.starts_with(&entry.path);
-        if let Some(parent) = folders.iter().filter(parent).max_by_key(|entry| entry.path.components().count()) {
-            return TrustState::Trusted(TrustedBy::Parent(parent.path.clone()));
-        }
-        if self.is_broad(directory) {
-            return TrustState::Refused(TrustError::TooBroad { path: directory.to_owned() }.to_string());
-        }
-        TrustState::Undecided
+        self.state_by(&current.value.folder, directory, configuration)
     }
 
-    /// Whether a folder is the home folder or the root of the file system.
+    /// What the decisions say about a configuration that could apply.
+    fn state_by(&self, folders: &[TrustEntry], directory: &Path, configuration: &WorkspaceConfiguration) -> TrustState {
+        let decided = |entry: &TrustEntry| match (entry.decision, entry.fingerprint == configuration.fingerprint) {
+            (Decision::Restrict, _) => TrustState::Restricted,
+            (_, true) => TrustState::Trusted(match &entry.inherited_from {
+                Some(parent) => TrustedBy::Parent(parent.clone()),
+                None => TrustedBy::Person,
+            }),
+            (_, false) => TrustState::Changed(Difference::between(&entry.items, &configuration.items)),
+        };
+        let own = folders.iter().find(|entry| entry.path == directory);
+        if let Some(entry) = own.filter(|entry| entry.inherited_from.is_none()) {
+            return decided(entry);
+        }
+        let is_named = self.trusted_folders.iter().any(|folder| folder == directory);
+        if self.is_broad(directory) && !is_named {
+            return TrustState::Refused(TrustError::TooBroad { path: directory.to_owned() }.to_string());
+        }
+        let above = self.nearest_above(folders, directory);
+        let restricted = above.filter(|entry| entry.decision == Decision::Restrict);
+        // The configuration names folders for machines without people; a broad one means itself alone.
+        let is_configured = is_named
+            || self.trusted_folders.iter().any(|folder| {
+                let is_nearer = restricted.is_none_or(|entry| folder != &entry.path && folder.starts_with(&entry.path));
+                !self.is_broad(folder) && directory.starts_with(folder) && is_nearer
+            });
+        if restricted.is_some() && !is_configured {
+            return TrustState::Restricted;
+        }
+        // What was inherited counts as long as there is what it was inherited from.
+        let gives = |parent: &Path| {
+            let is_it = |entry: &TrustEntry| entry.path == parent && entry.decision == Decision::TrustSubfolders;
+            folders.iter().any(is_it) && !self.is_broad(parent) && directory.starts_with(parent)
+        };
+        if let Some(entry) = own.filter(|entry| entry.inherited_from.as_deref().is_some_and(gives)) {
+            return decided(entry);
+        }
+        match above {
+            _ if is_configured => TrustState::Trusted(TrustedBy::HostConfiguration),
+            Some(parent) => TrustState::Trusted(TrustedBy::Parent(parent.path.clone())),
+            None => TrustState::Undecided,
+        }
+    }
+
+    /// The decision about the nearest parent that says something about its subfolders. A broad one stands for itself alone.
+    fn nearest_above<'a>(&self, folders: &'a [TrustEntry], directory: &Path) -> Option<&'a TrustEntry> {
+        let above = folders.iter().filter(|entry| {
+            entry.decision != Decision::Trust
+                && entry.path != directory
+                && directory.starts_with(&entry.path)
+                && !self.is_broad(&entry.path)
+        });
+        above.max_by_key(|entry| entry.path.components().count())
+    }
+
+    /// Whether a folder is the root of the file system, or has the home folder in it or is it.
     fn is_broad(&self, directory: &Path) -> bool {
-        directory.parent().is_none() || self.home.as_deref() == Some(directory)
+        directory.parent().is_none() || self.home.as_ref().is_some_and(|home| home.starts_with(directory))
     }
 
     /// Remembers a decision about what was assessed. `named` says that the person wrote the folder's path. Blocks.
@@ -224,63 +265,97 @@ impl TrustStore {
                 return Err(TrustError::Problem { path: path(), problem });
             }
         }
-        self.put(TrustEntry {
-            path: path(),
-            decision,
-            fingerprint: configuration.fingerprint.clone(),
-            inherited_from: None,
-            items: configuration.items.clone(),
-        })
+        // A restriction holds for whatever the folder brings, so there is no difference to show.
+        let items = if decision == Decision::Restrict { Vec::new() } else { configuration.items.clone() };
+        let fingerprint = configuration.fingerprint.clone();
+        let entry = TrustEntry { path: path(), decision, fingerprint, inherited_from: None, items };
+        self.file.change(|stored| put(stored, entry))?;
+        Ok(())
     }
 
     /// Remembers the configuration of a folder that is trusted through a parent, so that a later change is noticed. Blocks.
     ///
     /// # Errors
-    /// If the file cannot be changed.
+    /// If the file cannot be changed, or the decisions have changed since the assessment.
     pub fn note_inherited(&self, assessment: &Assessment) -> Result<(), TrustError> {
-        let TrustState::Trusted(TrustedBy::Parent(parent)) = &assessment.state else { return Ok(()) };
-        if self.file.current().value.folder.iter().any(|entry| entry.path == assessment.directory) {
-            return Ok(());
-        }
-        self.put(TrustEntry {
-            path: assessment.directory.clone(),
-            decision: Decision::Trust,
-            fingerprint: assessment.configuration.fingerprint.clone(),
-            inherited_from: Some(parent.clone()),
-            items: assessment.configuration.items.clone(),
-        })
-    }
-
-    fn put(&self, entry: TrustEntry) -> Result<(), TrustError> {
-        if entry.path.to_str().is_none() {
-            return Err(TrustError::NotUtf8 { path: entry.path });
-        }
+        let Assessment { directory, configuration, state } = assessment;
+        let TrustState::Trusted(TrustedBy::Parent(parent)) = state else { return Ok(()) };
         self.file.change(|stored| {
-            stored.folder.retain(|known| known.path != entry.path);
-            if stored.folder.len() >= MAX_FOLDERS {
-                return Err(TrustError::Full);
+            if self.state_by(&stored.folder, directory, configuration) != *state {
+                return Err(TrustError::Changed { path: directory.clone() });
             }
-            stored.folder.push(entry);
-            Ok(true)
+            let noted = |entry: &TrustEntry| {
+                entry.path == *directory && entry.inherited_from.as_deref() == Some(parent.as_path())
+            };
+            if stored.folder.iter().any(noted) {
+                return Ok(false);
+            }
+            put(
+                stored,
+                TrustEntry {
+                    path: directory.clone(),
+                    decision: Decision::Trust,
+                    fingerprint: configuration.fingerprint.clone(),
+                    inherited_from: Some(parent.clone()),
+                    items: configuration.items.clone(),
+                },
+            )
         })?;
         Ok(())
     }
 
-    /// Forgets the decision about a folder, and what its subfolders inherited from it; answers whether there was one. The
-    /// folder need not exist any more. Blocks.
+    /// Forgets the decision about a folder, and what its subfolders inherited from it; answers whether there was one. Below a
+    /// folder that is trusted with its subfolders it is restricted instead, so that no configuration is trusted that
+    /// no one has seen. The folder need not exist any more. Blocks.
     ///
     /// # Errors
-    /// If the file cannot be changed.
+    /// If the file cannot be changed, or the folder is restricted below one that is trusted with its subfolders.
     pub fn remove(&self, directory: &Path) -> Result<bool, TrustError> {
         let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
         self.file.change(|stored| {
-            let before = stored.folder.len();
-            stored.folder.retain(|entry| {
-                entry.path != directory && entry.inherited_from.as_deref() != Some(directory.as_path())
-            });
-            Ok(stored.folder.len() != before)
+            let Some(own) = stored.folder.iter().find(|entry| entry.path == directory) else { return Ok(false) };
+            let above = self.nearest_above(&stored.folder, &directory);
+            let parent = above.filter(|entry| entry.decision == Decision::TrustSubfolders);
+            let is_restricted = own.decision == Decision::Restrict;
+            match parent.map(|entry| entry.path.clone()) {
+                Some(parent) if is_restricted => Err(TrustError::BelowTrusted { path: directory, parent }),
+                Some(_) => put(
+                    stored,
+                    TrustEntry {
+                        path: directory,
+                        decision: Decision::Restrict,
+                        fingerprint: String::new(),
+                        inherited_from: None,
+                        items: Vec::new(),
+                    },
+                ),
+                None => {
+                    forget(stored, &directory, true);
+                    Ok(true)
+                }
+            }
         })
     }
+}
+
+/// Puts a decision in the place of the one before it.
+fn put(stored: &mut Stored, entry: TrustEntry) -> Result<bool, TrustError> {
+    if entry.path.to_str().is_none() {
+        return Err(TrustError::NotUtf8 { path: entry.path });
+    }
+    forget(stored, &entry.path, entry.decision != Decision::TrustSubfolders);
+    if stored.folder.len() >= MAX_FOLDERS {
+        return Err(TrustError::Full);
+    }
+    stored.folder.push(entry);
+    Ok(true)
+}
+
+/// Drops the decision about a folder, and what was inherited from it.
+fn forget(stored: &mut Stored, directory: &Path, with_heirs: bool) {
+    stored
+        .folder
+        .retain(|entry| entry.path != directory && !(with_heirs && entry.inherited_from.as_deref() == Some(directory)));
 }
 
 /// A folder's real path.

@@ -178,3 +178,111 @@ fn a_folder_without_configuration_needs_no_decision() {
     let missing = machine.store().assess(&machine.path("nowhere"), |_| WorkspaceConfiguration::default());
     assert!(matches!(missing, Err(TrustError::NotAFolder { .. })));
 }
+
+#[test]
+fn restricting_a_parent_revokes_what_its_subfolders_inherited() {
+    for decision in [Decision::Restrict, Decision::Trust] {
+        let machine = Machine::new();
+        machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+        machine.store().note_inherited(&machine.assess("home/project/sub", "ls")).unwrap();
+        let before = std::fs::read_to_string(machine.path("state").join(FILE)).unwrap();
+        machine.decide("home/project", "make", decision).unwrap();
+        let state = machine.state("home/project/sub", "ls");
+        assert!(matches!(state, TrustState::Restricted | TrustState::Undecided), "{decision:?}: {state:?}");
+        assert_eq!(machine.store().entries().unwrap().len(), 1, "nothing is listed as inherited");
+        // A file in which what was inherited is left.
+        std::fs::write(machine.path("state").join(FILE), before.replace("trustSubfolders", "trust")).unwrap();
+        assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Undecided);
+    }
+}
+
+#[test]
+fn the_nearest_parent_decides_and_a_restriction_holds_for_subfolders() {
+    let mut machine = Machine::new();
+    std::fs::create_dir_all(machine.path("home/project/sub/deep")).unwrap();
+    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+    machine.store().note_inherited(&machine.assess("home/project/sub/deep", "ls")).unwrap();
+    machine.decide("home/project/sub", "make", Decision::Restrict).unwrap();
+    assert_eq!(machine.state("home/project/sub/deep", "ls"), TrustState::Restricted);
+    machine.trusted_folders = vec![machine.path("home/project")];
+    assert_eq!(machine.state("home/project/sub/deep", "other"), TrustState::Restricted);
+    machine.trusted_folders = vec![machine.path("home/project/sub")];
+    assert_eq!(machine.state("home/project/sub/deep", "other"), TrustState::Restricted);
+    machine.decide("home/project/sub/deep", "ls", Decision::Trust).unwrap();
+    assert_eq!(machine.state("home/project/sub/deep", "ls"), TrustState::Trusted(TrustedBy::Person));
+}
+
+#[test]
+fn removing_the_trust_of_a_subfolder_trusts_nothing_new() {
+    for noted in [true, false] {
+        let machine = Machine::new();
+        machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+        match noted {
+            true => machine.store().note_inherited(&machine.assess("home/project/sub", "ls")).unwrap(),
+            false => machine.decide("home/project/sub", "ls", Decision::Trust).unwrap(),
+        }
+        assert!(matches!(machine.state("home/project/sub", "rm"), TrustState::Changed(_)));
+        let sub = machine.path("home/project/sub");
+        assert!(machine.store().remove(&sub).unwrap());
+        assert_eq!(machine.state("home/project/sub", "rm"), TrustState::Restricted);
+        let again = machine.store().remove(&sub).unwrap_err();
+        assert!(matches!(&again, TrustError::BelowTrusted { parent, .. } if *parent == machine.path("home/project")));
+        assert!(machine.store().remove(&machine.path("home/project")).unwrap());
+        assert!(machine.store().remove(&sub).unwrap(), "there is no parent any more");
+        assert_eq!(machine.state("home/project/sub", "rm"), TrustState::Undecided);
+    }
+}
+
+#[test]
+fn what_holds_the_home_folder_is_as_broad_as_it() {
+    let mut machine = Machine::new();
+    let above = machine.assess("", "make");
+    assert!(matches!(above.state, TrustState::Refused(_)), "{:?}", above.state);
+    let all = machine.store().decide(&above, Decision::TrustSubfolders, true);
+    assert!(matches!(all, Err(TrustError::TooBroadWithSubfolders { .. })));
+    machine.trusted_folders = vec![machine.path("")];
+    assert!(matches!(machine.state("home", "make"), TrustState::Refused(_)));
+    assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
+    assert_eq!(machine.state("", "make"), TrustState::Trusted(TrustedBy::HostConfiguration), "it is named");
+    machine.trusted_folders.clear();
+    // Decided before, or written by hand.
+    machine.store().decide(&above, Decision::Trust, true).unwrap();
+    let file = machine.path("state").join(FILE);
+    let text = std::fs::read_to_string(&file).unwrap().replace("\"trust\"", "\"trustSubfolders\"");
+    assert!(text.contains("trustSubfolders"), "{text}");
+    std::fs::write(&file, text).unwrap();
+    assert!(matches!(machine.state("home", "make"), TrustState::Refused(_)));
+    assert_eq!(machine.state("home/project", "make"), TrustState::Undecided);
+}
+
+#[test]
+fn what_was_decided_since_an_assessment_is_not_overwritten() {
+    let machine = Machine::new();
+    machine.decide("home/project", "make", Decision::TrustSubfolders).unwrap();
+    let assessed = machine.assess("home/project/sub", "ls");
+    machine.decide("home/project/sub", "ls", Decision::Restrict).unwrap();
+    assert!(matches!(machine.store().note_inherited(&assessed), Err(TrustError::Changed { .. })));
+    assert_eq!(machine.state("home/project/sub", "ls"), TrustState::Restricted);
+    machine.decide("home/project/sub", "ls", Decision::Trust).unwrap();
+    let parent = machine.assess("home/project", "make");
+    machine.store().note_inherited(&parent).unwrap();
+    assert_eq!(machine.state("home/project", "make"), TrustState::Trusted(TrustedBy::Person));
+}
+
+#[test]
+fn a_decision_that_does_not_fit_is_refused_and_the_others_stay() {
+    let machine = Machine::new();
+    machine.decide("home/project", "make", Decision::Trust).unwrap();
+    let huge = || {
+        let mut configuration = hook("make");
+        configuration.items[0].name = "x".repeat(5 * 1024 * 1024);
+        configuration
+    };
+    let store = machine.store();
+    let assessment = store.assess(&machine.path("home/project/sub"), |_| huge()).unwrap();
+    let refused = store.decide(&assessment, Decision::Trust, false).unwrap_err().to_string();
+    assert!(refused.contains("larger than 4 MiB"), "{refused}");
+    assert_eq!(machine.state("home/project", "make"), TrustState::Trusted(TrustedBy::Person));
+    store.decide(&assessment, Decision::Restrict, false).unwrap();
+    assert_eq!(machine.state("home/project/sub", "make"), TrustState::Restricted);
+}

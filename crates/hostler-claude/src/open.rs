@@ -86,7 +86,7 @@ async fn attempt(shared: Shared, spec: &OpenSpec, recipe: Recipe) -> Result<Open
         return Err(failure::script_missing(cli));
     }
     let lock = lock(&config, &spec.conversation.id().to_string()).await?;
-    let stage = stage(Arc::clone(&config), spec, recipe, working_directory.clone()).await?;
+    let (stage, lock) = stage(Arc::clone(&config), spec, recipe, working_directory.clone(), lock).await?;
     let environment = options::environment(
         &config.host_environment,
         &config.upstream_credentials,
@@ -133,13 +133,15 @@ pub(crate) async fn lock(config: &ClaudeConfig, conversation: &str) -> Result<Co
 }
 
 /// Prepares what the agent is started on: the folder's configuration as it is at this moment, if it is what was trusted, and
-/// nothing of it otherwise. Only the copy is compared, and only the copy is used.
+/// nothing of it otherwise. Only the copy is compared, and only the copy is used. The lock goes along: preparing goes on when this
+/// future is dropped, and no other start of the conversation may begin before it is done.
 async fn stage(
     config: Arc<ClaudeConfig>,
     spec: &OpenSpec,
     recipe: Recipe,
     working_directory: PathBuf,
-) -> Result<Stage, OpenError> {
+    lock: ConversationLock,
+) -> Result<(Stage, ConversationLock), OpenError> {
     let conversation = spec.conversation.id().to_string();
     let folder = spec.folder_configuration.clone();
     let prepare = move || {
@@ -152,7 +154,8 @@ async fn stage(
             }
         };
         let own = own.as_deref();
-        Stage::prepare(&config.runtime_dir, &conversation, recipe, &working_directory, own, applied)
+        let stage = Stage::prepare(&config.runtime_dir, &conversation, recipe, &working_directory, own, applied)?;
+        Ok((stage, lock))
     };
     let prepared = tokio::task::spawn_blocking(prepare).await.map_err(std::io::Error::other).flatten();
     prepared.map_err(|cause| failure::other(format!("Claude Code's configuration could not be prepared: {cause}.")))

@@ -27,7 +27,7 @@ pub enum TrustError {
         path: PathBuf,
     },
     /// The home folder or the root of the file system, without having been named.
-    #[error("{path} can only be trusted by its full path: run `hostler trust add {path}`.")]
+    #[error("{path} can only be trusted by its full path: run `hostler trust add {path}`")]
     TooBroad {
         /// The folder.
         path: PathBuf,

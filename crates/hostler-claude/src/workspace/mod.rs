@@ -34,8 +34,15 @@ const FINGERPRINT_VERSION: &[u8] = b"claude 1";
 /// The longest name of an item, in characters.
 const MAX_NAME: usize = 200;
 
+/// The most items that a configuration may bring: more could not be looked at, nor remembered.
+const MAX_ITEMS: usize = 2_000;
+
+/// The most bytes of all variables, settings and directories. A process gets no more than 128 KiB in one of them.
+const MAX_VALUE: usize = 64 * 1024;
+
 const NO_LINKS: &str = "Symbolic links are not followed.";
 const BAD_HEADER: &str = "Its header does not end.";
+const IN_THE_WAY: &str = "A nearer directory has something else of this name.";
 const NOT_TEXT: &str = "It is not text in UTF-8.";
 
 /// Directories of `.claude` whose files apply, and what they bring.
@@ -66,8 +73,16 @@ pub(crate) struct Snapshot {
     pub(crate) directories: Vec<PathBuf>,
     /// Files that apply, by their path below `.claude`.
     files: BTreeMap<String, AppliedFile>,
-    /// Skills that were seen: where each is, and what is in it.
-    skills: BTreeMap<String, (String, blake3::Hasher)>,
+    /// Skills that were seen.
+    skills: BTreeMap<String, SeenSkill>,
+}
+
+#[derive(Debug)]
+struct SeenSkill {
+    source: String,
+    contents: blake3::Hasher,
+    /// What is said beside its name.
+    note: String,
 }
 
 #[derive(Debug)]
@@ -91,21 +106,24 @@ impl Snapshot {
         for entry in &tree.entries {
             snapshot.add(entry, &mut settings, &mut tree.problem);
         }
-        for (name, (source, hasher)) in std::mem::take(&mut snapshot.skills) {
-            let hash = hasher.finalize();
-            snapshot.push(item(ConfigurationKind::Skill, name, &source, hash.as_bytes(), None));
+        for (name, skill) in std::mem::take(&mut snapshot.skills) {
+            let (name, hash) = (format!("{name}{}", skill.note), skill.contents.finalize());
+            snapshot.push(item(ConfigurationKind::Skill, name, &skill.source, hash.as_bytes(), None));
         }
         let configuration = &mut snapshot.configuration;
         configuration.items.extend(settings.items);
         configuration.items.sort_by(|a, b| (a.kind, &a.source, &a.name).cmp(&(b.kind, &b.source, &b.name)));
         configuration.rules = settings.rules;
-        configuration.problem = tree.problem;
+        let directories = settings.directories.iter().map(|path| working_directory.join(path)).collect::<Vec<_>>();
+        let items = configuration.items.len();
+        configuration.problem =
+            tree.problem.or_else(|| too_much(items, &settings.environment, &settings.applied, &directories));
         if !configuration.is_empty() {
             configuration.fingerprint = fingerprint;
         }
         snapshot.environment = settings.environment;
         snapshot.settings = settings.applied;
-        snapshot.directories = settings.directories.iter().map(|path| working_directory.join(path)).collect();
+        snapshot.directories = directories;
         snapshot
     }
 
@@ -140,6 +158,10 @@ impl Snapshot {
     /// Adds a file of one of the directories.
     fn add_file(&mut self, entry: &Entry, directory: &str, kind: ConfigurationKind, name: &str) {
         let Content::File { bytes, executable } = &entry.content else { return };
+        // A file in the place of the directory brings nothing.
+        if name.is_empty() {
+            return;
+        }
         let is_skill = kind == ConfigurationKind::Skill;
         if is_skill && !self.is_of_nearest_skill(&entry.path, name, bytes) || !is_skill && !name.ends_with(".md") {
             return;
@@ -147,7 +169,8 @@ impl Snapshot {
         let mut applied = Some(bytes.clone());
         let mut blocked = None;
         let mut note = String::new();
-        if name.ends_with(".md") {
+        // Some file systems do not know case.
+        if name.to_ascii_lowercase().ends_with(".md") {
             match std::str::from_utf8(bytes).map(frontmatter::reduce) {
                 Ok(Some(reduced)) => {
                     if reduced.text.contains("!`") || reduced.text.contains("```!") {
@@ -163,6 +186,15 @@ impl Snapshot {
             }
         }
         let key = format!("{directory}/{name}");
+        if applied.is_some() && self.collides(&key) {
+            (applied, blocked) = (None, Some(IN_THE_WAY));
+        }
+        if let Some((skill, file)) = name.split_once('/').filter(|_| is_skill)
+            && file.eq_ignore_ascii_case("SKILL.md")
+            && let Some(skill) = self.skills.get_mut(skill)
+        {
+            skill.note.push_str(&note);
+        }
         if let Some(bytes) = applied {
             self.files.entry(key).or_insert(AppliedFile { bytes, executable: *executable });
         }
@@ -182,19 +214,46 @@ impl Snapshot {
         let skill = name.split('/').next().unwrap_or(name);
         let source = path.strip_suffix(name).map_or_else(|| path.to_owned(), |base| format!("{base}{skill}"));
         let known = self.skills.entry(skill.to_owned());
-        let (nearest, hasher) = known.or_insert_with(|| (source.clone(), blake3::Hasher::new()));
-        if *nearest != source {
+        let (contents, note) = (blake3::Hasher::new(), String::new());
+        let nearest = known.or_insert_with(|| SeenSkill { source: source.clone(), contents, note });
+        if nearest.source != source {
             return false;
         }
         for part in [name.as_bytes(), bytes] {
-            hasher.update(blake3::hash(part).as_bytes());
+            nearest.contents.update(blake3::hash(part).as_bytes());
         }
         true
+    }
+
+    /// Whether a nearer directory has a file where this one needs a directory, or the other way around.
+    fn collides(&self, key: &str) -> bool {
+        let below = format!("{key}/");
+        let has_below = self.files.range(below.clone()..).next().is_some_and(|(file, _)| file.starts_with(&below));
+        has_below
+            || key.match_indices('/').any(|(end, _)| key.get(..end).is_some_and(|above| self.files.contains_key(above)))
     }
 
     fn push(&mut self, item: ConfigurationItem) {
         self.configuration.items.push(item);
     }
+}
+
+/// What is more than can be looked at or handed to a process.
+fn too_much(
+    items: usize,
+    environment: &BTreeMap<String, String>,
+    settings: &Map<String, Value>,
+    directories: &[PathBuf],
+) -> Option<String> {
+    if items > MAX_ITEMS {
+        return Some("The configuration has more than 2,000 entries.".to_owned());
+    }
+    let variables: usize = environment.iter().map(|(name, value)| name.len() + value.len()).sum();
+    // As it is written in an argument: in JSON.
+    let settings: usize = settings.iter().map(|(key, value)| key.len() + value.to_string().len()).sum();
+    let directories: usize = directories.iter().map(|path| Value::from(path.to_string_lossy()).to_string().len()).sum();
+    (variables + settings + directories > MAX_VALUE)
+        .then(|| "The variables and settings of the configuration are larger than 64 KiB.".to_owned())
 }
 
 /// The working directory, and its parents up to the nearest one that has a `.git`, whatever that is or says.

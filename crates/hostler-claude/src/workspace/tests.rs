@@ -122,6 +122,60 @@ fn what_cannot_be_read_is_a_problem() {
 }
 
 #[test]
+fn what_cannot_be_looked_at_or_handed_over_is_a_problem() {
+    let long = "x".repeat(70_000);
+    let many = |make: fn(usize) -> Value| (0..2_001).map(make).collect::<Vec<_>>();
+    for (settings, expected) in [
+        (json!({"env": {"A": long}}), Some("64 KiB")),
+        (json!({"language": long}), Some("64 KiB")),
+        (json!({"permissions": {"additionalDirectories": [long]}}), Some("64 KiB")),
+        (json!({"env": {"A": "x".repeat(40_000), "B": "x".repeat(40_000)}}), Some("64 KiB")),
+        (json!({"permissions": {"allow": many(|n| format!("Read({n})").into())}}), Some("2,000")),
+        (
+            json!({"permissions": {"additionalDirectories": many(|_| "a-directory-of-a-name".into())[..1_900]}}),
+            Some("64 KiB"),
+        ),
+        (json!({"env": {"A": "x".repeat(60_000)}}), None),
+        (json!({"env": {"LD_PRELOAD": long}}), None),
+    ] {
+        let problem = Folder::new(&[(".claude/settings.json", &settings.to_string())]).read().configuration.problem;
+        match (expected, problem) {
+            (Some(expected), Some(problem)) => assert!(problem.contains(expected), "{problem}"),
+            (expected, problem) => assert_eq!(problem.as_deref(), expected),
+        }
+    }
+}
+
+#[test]
+fn files_in_the_place_of_directories_never_fail_a_start() {
+    let runtime = tempfile::tempdir().unwrap();
+    for files in [
+        [("sub/.claude/skills", "a file"), (".claude/skills/s/SKILL.md", "of the root")],
+        [("sub/.claude/commands", "a file"), (".claude/commands/a.md", "of the root")],
+        [("sub/.claude/commands/a.md", "a file"), (".claude/commands/a.md/b.md", "of the root")],
+        [("sub/.claude/commands/a.md/b.md", "a file"), (".claude/commands/a.md", "of the root")],
+        [("sub/.claude/skills/s", "a file"), (".claude/skills/s/SKILL.md", "of the root")],
+    ] {
+        let folder = Folder::new(&[(".git/HEAD", ""), files[0], files[1]]);
+        for recipe in [Recipe::ConfigRoot, Recipe::UserOnly] {
+            let snapshot = folder.read_in("sub");
+            assert_eq!(snapshot.configuration.problem, None);
+            let prepared =
+                Stage::prepare(runtime.path(), "c", recipe, &folder.path().join("sub"), None, Some(snapshot));
+            assert!(prepared.is_ok(), "{files:?}: {prepared:?}");
+        }
+    }
+}
+
+#[test]
+fn a_skill_whose_shell_commands_are_refused_says_so() {
+    for file in ["SKILL.md", "skill.md", "SKILL.MD"] {
+        let folder = Folder::new(&[(&format!(".claude/skills/s/{file}"), "run !`make`")]);
+        assert_eq!(shown(&folder.read()), ["Skill | s (its shell commands are refused) | .claude/skills/s"]);
+    }
+}
+
+#[test]
 fn every_byte_changes_the_fingerprint() {
     let folder = Folder::new(&[(".claude/settings.json", SETTINGS)]);
     let mut seen = vec![folder.read().configuration.fingerprint];

@@ -189,7 +189,11 @@ async fn each_answer_is_stored_as_it_is_meant() {
         let sub = rig.work.join("sub");
         std::fs::create_dir(&sub).unwrap();
         let below = rig.engine.check_trust(sub.to_str().unwrap(), None).await.unwrap();
-        let inherited = if option == "trust-subfolders" { "trusted" } else { "undecided" };
+        let inherited = match decision {
+            TrustDecision::Trust => "undecided",
+            TrustDecision::TrustSubfolders => "trusted",
+            TrustDecision::Restrict => "restricted",
+        };
         assert_eq!(below.state.name(), inherited, "{option}");
         rig.engine.shutdown().await;
     }
@@ -409,6 +413,31 @@ async fn a_start_that_did_not_apply_what_was_trusted_is_asked_about_before_the_m
 }
 
 #[tokio::test]
+async fn a_start_that_did_not_apply_what_is_trusted_again_is_repeated() {
+    let mut rig = rig().await;
+    let (_listener, question) = asked(&rig, SESSION).await;
+    answer(&rig, SESSION, &question, "trust").await;
+    // The files were others for a moment.
+    rig.starts.next().await.succeed_as(Vec::new(), false).closed().await;
+    let start = rig.starts.next().await;
+    assert_eq!(start.spec.folder_configuration, applied("make"));
+    succeed(start, "hi").await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_decision_during_a_start_counts_before_the_message() {
+    let mut rig = rig().await;
+    let (mut listener, question) = asked(&rig, SESSION).await;
+    answer(&rig, SESSION, &question, "trust").await;
+    let start = rig.starts.next().await;
+    assert!(rig.engine.remove_trust(rig.work.to_str().unwrap()).await.unwrap());
+    start.succeed_as(Vec::new(), true).closed().await;
+    Question::next(&mut listener).await;
+    rig.engine.shutdown().await;
+}
+
+#[tokio::test]
 async fn the_rules_of_a_folder_count_only_when_it_is_trusted() {
     for (option, make, ls) in [("restrict", Gate::Ask, Gate::Allow), ("trust", Gate::Allow, Gate::Deny(String::new()))]
     {
@@ -506,8 +535,8 @@ async fn nothing_is_opened_ahead_where_somebody_has_to_be_asked() {
     let mut rig = rig_with(Options { fleet, ..Options::default() }, PermissionConfig::default()).await;
     rig.create(SESSION);
     let mut listener = rig.listen(SESSION).await;
-    // The snapshot may have it already.
-    if state(&listener) != "undecided" {
+    // It may have been known before the listener was there.
+    if state(&listener) == Value::Null {
         listener.until("session/metaChanged").await;
     }
     assert_eq!(state(&listener), "undecided");

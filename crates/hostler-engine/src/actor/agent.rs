@@ -29,7 +29,7 @@ pub(crate) enum AgentNews {
     /// The handshake is finished, or it failed.
     Opened { attempt: u64, result: Result<Opened, OpenError> },
     /// The folder was assessed; nothing is known if it could not be.
-    Assessed { attempt: u64, purpose: AssessedFor, assessment: Option<Box<Assessment>> },
+    Assessed { attempt: u64, purpose: AssessedFor, version: u64, assessment: Option<Box<Assessment>> },
     /// An attempt to open was given up; nothing is left of it.
     OpenAbandoned { attempt: u64 },
     /// What follows the words of a message was read back from the store.
@@ -286,8 +286,8 @@ impl Actor {
         match news {
             AgentNews::Seated { attempt, seat } => self.seated(attempt, seat).await,
             AgentNews::Opened { attempt, result } => self.opened(attempt, result).await,
-            AgentNews::Assessed { attempt, purpose, assessment } => {
-                self.assessed(attempt, purpose, assessment.map(|assessment| *assessment)).await;
+            AgentNews::Assessed { attempt, purpose, version, assessment } => {
+                self.assessed(attempt, purpose, version, assessment.map(|assessment| *assessment)).await;
             }
             AgentNews::OpenAbandoned { attempt } | AgentNews::Closed { attempt } => {
                 if attempt == self.agent.attempt {

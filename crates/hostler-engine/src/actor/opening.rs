@@ -197,10 +197,12 @@ impl Actor {
         };
         let Opened { connection, events, facts: told } = opened;
         let connection = connection.into();
-        let folder = folder.configuration;
-        // A configuration that has changed since it was assessed is not applied, and asked about before the first message.
-        let as_decided = told.applied_configuration == matches!(folder, FolderConfiguration::Applied { .. });
-        let assessed = warm.is_none() && as_decided;
+        let Folder { configuration, version, .. } = folder;
+        // A configuration that has changed since it was assessed is not applied, and asked about before the first message. So
+        // is one about which a decision was made during the start.
+        let as_decided = told.applied_configuration == matches!(configuration, FolderConfiguration::Applied { .. });
+        let assessed = warm.is_none() && as_decided && version == self.host.trust.version();
+        let folder = if told.applied_configuration { configuration } else { FolderConfiguration::Ignored };
         self.agent.state =
             AgentState::Live(Live { connection, events, facts, permission_mode, lease, warm, folder, assessed });
     }

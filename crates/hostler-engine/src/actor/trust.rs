@@ -48,6 +48,8 @@ pub(crate) struct Folder {
     pub(super) configuration: FolderConfiguration,
     /// The permission rules that count if the configuration is applied.
     pub(super) rules: Vec<FolderRule>,
+    /// The version of the decisions that it follows from.
+    pub(super) version: u64,
 }
 
 impl Actor {
@@ -57,6 +59,8 @@ impl Actor {
         let provider = self.session.session.provider.clone();
         let directory = self.session.working_directory().unwrap_or_default();
         self.tasks.spawn(async move {
+            // Taken before: a decision that is made meanwhile is noticed.
+            let version = host.trust.version();
             let assessed = async {
                 let assessed = host.assess_for_session(&provider, directory).await;
                 assessed.inspect_err(|error| tracing::info!(%error, "a folder's configuration is ignored")).ok()
@@ -64,7 +68,7 @@ impl Actor {
             Input::Agent(tokio::select! {
                 biased;
                 () = cancelled.cancelled() => AgentNews::OpenAbandoned { attempt },
-                assessment = assessed => AgentNews::Assessed { attempt, purpose, assessment: assessment.map(Box::new) },
+                assessment = assessed => AgentNews::Assessed { attempt, purpose, version, assessment: assessment.map(Box::new) },
             })
         });
     }
@@ -93,18 +97,28 @@ impl Actor {
         }
     }
 
-    pub(super) async fn assessed(&mut self, attempt: u64, purpose: AssessedFor, assessment: Option<Assessment>) {
+    pub(super) async fn assessed(
+        &mut self,
+        attempt: u64,
+        purpose: AssessedFor,
+        version: u64,
+        assessment: Option<Assessment>,
+    ) {
+        let is_late = version != self.host.trust.version();
         if let Some(assessment) = &assessment {
             self.tell_trust(assessment).await;
         }
         match purpose {
+            AssessedFor::Decision if is_late => self.trust_changed(),
             AssessedFor::Decision => self.decided_elsewhere(assessment).await,
             _ if attempt != self.agent.attempt => {}
             AssessedFor::Opening => match self.agent.state {
-                AgentState::Waiting { .. } => self.open_assessed(assessment).await,
+                AgentState::Waiting { .. } if is_late => self.assess_for_opening(),
+                AgentState::Waiting { .. } => self.open_assessed(assessment, version).await,
                 // Given up at the same moment.
                 _ => self.agent_closed().await,
             },
+            AssessedFor::Sending(_) if is_late => self.assess(purpose, CancellationToken::new()),
             AssessedFor::Sending(turn) => self.send_assessed(turn, assessment.as_ref()).await,
         }
     }
@@ -114,7 +128,7 @@ impl Actor {
         assessment.asks() && !self.folder_skipped
     }
 
-    async fn open_assessed(&mut self, assessment: Option<Assessment>) {
+    async fn open_assessed(&mut self, assessment: Option<Assessment>, version: u64) {
         match assessment {
             Some(assessment) if self.asks(&assessment) => {
                 if *self.machine.turn() == TurnPhase::None {
@@ -127,9 +141,9 @@ impl Actor {
             }
             Some(assessment) => {
                 let configuration = assessment.folder_configuration();
-                self.start_agent(Folder { configuration, rules: assessment.configuration.rules }).await;
+                self.start_agent(Folder { configuration, rules: assessment.configuration.rules, version }).await;
             }
-            None => self.start_agent(Folder::default()).await,
+            None => self.start_agent(Folder { version, ..Folder::default() }).await,
         }
     }
 

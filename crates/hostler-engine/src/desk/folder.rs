@@ -124,7 +124,7 @@ fn is_hidden(char: char) -> bool {
     char.is_control()
         || matches!(char,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn names_are_shown_as_code_whatever_they_hold() {
-        let evil = "x`**b** [a](http://e)``\n# <b>\u{202e}\u{200b}";
+        let evil = "x`**b** [a](http://e)``\n# <b>\u{202e}\u{200b}\u{2800}";
         let text = message(&assessed(vec![item(ConfigurationKind::Hook, evil)], TrustState::Undecided));
         assert!(
             text.contains(
-                "* Hook: ``` x`**b** [a](http://e)``[U+000A]# <b>[U+202E][U+200B] ``` in `.claude/settings.json`"
+                "* Hook: ``` x`**b** [a](http://e)``[U+000A]# <b>[U+202E][U+200B][U+2800] ``` in `.claude/settings.json`"
             ),
             "{text}"
         );

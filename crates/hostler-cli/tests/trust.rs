@@ -195,6 +195,15 @@ async fn the_settings_trust_folders_and_what_they_trust_stays_so() {
 }
 
 #[tokio::test]
+async fn a_suggested_command_is_quoted_for_the_shell() {
+    let machine = Machine::new();
+    machine.brings("it's $(me)", "make");
+    let folder = machine.path("it's $(me)");
+    let said = machine.run(&["trust", "check", folder.to_str().unwrap()]).await;
+    assert!(said.err.contains(r"it'\''s $(me)'`."), "{}", said.err);
+}
+
+#[tokio::test]
 async fn a_folder_that_cannot_be_read_and_one_that_is_not_there_have_their_sentence() {
     let machine = Machine::new();
     machine.brings("project", "problem: settings.json is not JSON");

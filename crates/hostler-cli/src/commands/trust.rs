@@ -300,10 +300,14 @@ async fn remove(
     }
     io.console.note(&format!("Removed: {folder}."), Style::Plain);
     // The folder may be gone.
-    if let Ok(assessment) = folders.assess(directory, io).await
-        && let TrustState::Trusted(by) = &assessment.state
-    {
-        io.console.note(&format!("It is still trusted{}.", through(by)), Style::Yellow);
+    match folders.assess(directory, io).await.map(|assessment| assessment.state) {
+        Ok(TrustState::Trusted(by)) => {
+            io.console.note(&format!("It is still trusted{}.", through(&by)), Style::Yellow);
+        }
+        Ok(TrustState::Restricted) => {
+            io.console.note("It is not trusted. Trust it again with `hostler trust add`.", Style::Plain);
+        }
+        _ => {}
     }
     Ok(())
 }
@@ -343,7 +347,10 @@ async fn check(directory: PathBuf, folders: &Folders, settings: &Settings, io: &
         io.console.out_line(&line, Style::Plain)?;
     }
     if assessment.asks() {
-        io.console.note(&format!("Trust it with `hostler trust add {folder}`."), Style::Dim);
+        let quoted = format!("'{}'", folder.replace('\'', r"'\''"));
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-".contains(letter);
+        let word = if folder.chars().all(plain) { &folder } else { &quoted };
+        io.console.note(&format!("Trust it with `hostler trust add {word}`."), Style::Dim);
     }
     Ok(exit)
 }

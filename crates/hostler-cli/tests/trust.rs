@@ -195,6 +195,20 @@ async fn the_settings_trust_folders_and_what_they_trust_stays_so() {
 }
 
 #[tokio::test]
+async fn a_folder_below_a_trusted_one_is_untrusted_when_it_is_removed() {
+    let machine = Machine::new();
+    machine.brings("project/sub", "Stop: ./x.sh");
+    let (project, sub) = (machine.path("project"), machine.path("project/sub"));
+    machine.done(&["trust", "add", text(&sub), "--yes"]).await;
+    machine.done(&["trust", "add", text(&project), "--subfolders", "--yes"]).await;
+    let said = machine.done(&["trust", "remove", text(&sub)]).await;
+    assert!(said.err.contains("It is not trusted."), "{}", said.err);
+    assert_eq!(machine.state("project/sub").await, "restricted");
+    let said = machine.run(&["trust", "remove", text(&sub)]).await;
+    assert_eq!((said.exit, said.err.contains(text(&project))), (Exit::Failed, true), "{}", said.err);
+}
+
+#[tokio::test]
 async fn a_suggested_command_is_quoted_for_the_shell() {
     let machine = Machine::new();
     machine.brings("it's $(me)", "make");

@@ -55,9 +55,9 @@ export async function seed(stage: Stage, client: Client): Promise<Seed> {
   const home = stage.hostler.path('home');
   const [lighthouse, orchard] = [join(home, 'lighthouse'), join(home, 'orchard')];
   const begin = async (directory: string, title: string, command: string, words: string, script: readonly string[]) => {
-    const commands = join(directory, '.claude/commands');
-    mkdirSync(commands, { recursive: true });
-    // What the model is to say stands in a command of the project, so that a person's message is a person's.
+    const commands = stage.hostler.path('claude/commands');
+    for (const made of [directory, commands]) mkdirSync(made, { recursive: true });
+    // The script of the model is one of the user's own slash commands, so that the message reads like a person's.
     writeFileSync(join(commands, `${command}.md`), script.join('\n'));
     const opened = await client.session(pathToFileURL(directory).href);
     await opened.chat.send({ text: `/${command} ${words}` });

@@ -268,12 +268,13 @@ async fn settings_that_change_between_two_turns_lead_nowhere() {
 
 /// Sends a message, gives the same answer to every tool call that is asked about, and returns the model's text.
 async fn answer_everything(peer: &mut Peer, chat: &str, text: &str, approved: bool) -> String {
-    peer.say(chat, text).await;
+    let turn = peer.say(chat, text).await;
     let mut said = String::new();
     loop {
         let envelopes = peer
             .until(chat, |envelope| {
-                is_end(envelope)
+                // Turns that the agent begins by itself end, too.
+                (is_end(envelope) && serde_json::to_value(&envelope.action).unwrap()["turnId"] == turn.as_str())
                     || matches!(&envelope.action, StateAction::ChatToolCallReady(call)
                         if call.confirmed.is_none() && call.options.is_some())
             })

@@ -127,7 +127,8 @@ async fn a_call_is_explained_by_the_rule_that_decides_and_the_part_that_it_is_ab
         ),
         (
             &["Bash(touch a)", "--mode", "dontAsk"],
-            "Denied: no rule speaks of `touch a`.\n  in the mode dontAsk, nobody is asked.\n",
+            "Denied: no rule speaks of `touch a`.\n  in the mode dontAsk, the program is not known to only read.\n  \
+             in the mode dontAsk, nobody is asked.\n",
         ),
     ] {
         let said = shell.done(&[&["rules", "test"], args].concat()).await;

@@ -80,8 +80,9 @@ impl Client {
             _ => &self.bearer,
         };
         format!(
-            "POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {bearer}\r\n\
+            "POST /v1/messages HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {bearer}\r\n\
              anthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{body}",
+            self.address,
             body.len()
         )
     }

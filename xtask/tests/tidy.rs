@@ -234,7 +234,10 @@ impl Source {
     }
 
     fn is_test(&self) -> bool {
-        Path::new(&self.name).iter().any(|part| part == "tests" || part == "tests.rs" || part == "hostler-testkit")
+        self.name.ends_with("_tests.rs")
+            || Path::new(&self.name)
+                .iter()
+                .any(|part| part == "tests" || part == "tests.rs" || part == "hostler-testkit")
     }
 
     /// The lines that are compiled into the product, with their numbers.

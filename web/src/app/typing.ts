@@ -38,6 +38,11 @@ export function isEditable(element: Element | null | undefined): boolean {
   return element.isContentEditable || element.matches('textarea, select');
 }
 
+/** Whether an element belongs to an open menu or dialog, which closes when it loses the focus. */
+export function isInOverlay(element: Element | null | undefined): boolean {
+  return element?.closest('[role="menu"], [role="dialog"], dialog, [aria-haspopup][aria-expanded="true"]') != null;
+}
+
 /** What decides whether a key types something. */
 export type Typed = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'getModifierState'>;
 

@@ -144,7 +144,7 @@ mod tests {
 
     fn assessed(items: Vec<ConfigurationItem>, state: TrustState) -> Assessment {
         let configuration = WorkspaceConfiguration { items, ..Default::default() };
-        Assessment { directory: PathBuf::from("/work/app"), configuration, state }
+        Assessment { directory: PathBuf::from("/project/app"), configuration, state }
     }
 
     #[test]

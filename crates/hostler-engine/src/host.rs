@@ -69,7 +69,7 @@ pub(crate) struct Host {
     pub(crate) rules_version: watch::Sender<u64>,
     /// What people decided about folders.
     pub(crate) trust: Arc<TrustStore>,
-    /// The version of the decisions that sessions have been told of.
+    /// The version of the decisions that sessions were last notified of.
     pub(crate) trust_version: watch::Sender<u64>,
     /// Counts the chats of sub-agents that have begun, for whoever waits for one.
     pub(crate) workers_begun: watch::Sender<u64>,

@@ -20,7 +20,7 @@ static REAPER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
 const SHORTEST_REPEAT: Duration = Duration::from_millis(2);
 const LONGEST_REPEAT: Duration = Duration::from_millis(200);
 
-/// Makes the calling process a host: orphans of its agents become its children, nobody else can read its environment, and it may
+/// Makes the calling process a host: orphans of its agents become its children, no other process can read its environment, and it may
 /// have as many files open as the system allows. Does nothing where the system cannot do it.
 pub fn become_host() -> io::Result<()> {
     signals::notice_children()?;

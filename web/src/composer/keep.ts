@@ -20,7 +20,7 @@ export const PREFIX = 'hostler.unsaved.';
 
 let signOuts = 0;
 
-/** Somebody signs out: nothing that belongs to them is kept from now on. */
+/** The user signs out: nothing of theirs is kept from now on. */
 export function closeShelves(): void {
   signOuts += 1;
 }

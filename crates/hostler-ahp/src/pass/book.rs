@@ -188,7 +188,7 @@ impl Book {
         Some(found)
     }
 
-    /// The id of the pass that a cookie belongs to. The cookie alone signs nobody in.
+    /// The id of the pass that a cookie belongs to. The cookie alone is no sign-in.
     pub(super) fn id_of_cookie(&self, cookie: &Hash) -> Option<&str> {
         let found = self
             .passes

@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Book>> {
     }
     let passes = sign_ins.into_iter().filter_map(|kept| {
         let KeptPass { id, sha256, key_sha256, token_sha256, label, created_ms: created, seen_ms: seen } = kept;
-        // A cookie without a key signs nobody in: such a browser signs in again.
+        // A cookie without a key is no sign-in: such a browser signs in again.
         let (hash, key) = (unhex(&sha256)?, unhex(&key_sha256)?);
         let token = match token_sha256 {
             Some(token) => Some(unhex(&token)?),

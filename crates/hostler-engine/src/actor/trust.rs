@@ -91,8 +91,8 @@ impl Actor {
 
     /// A decision about some folder was made, here or elsewhere.
     pub(super) fn trust_changed(&mut self) {
-        let told = self.session.hostler_meta(TRUST).is_some();
-        if told || self.desk.folder_question().is_some() {
+        let is_announced = self.session.hostler_meta(TRUST).is_some();
+        if is_announced || self.desk.folder_question().is_some() {
             self.assess(AssessedFor::Decision, CancellationToken::new());
         }
     }
@@ -274,8 +274,8 @@ impl Actor {
             "directory": assessment.directory.display().to_string(),
             "items": assessment.configuration.items.len(),
         });
-        let told = self.session.hostler_meta(TRUST);
-        if told != Some(&trust) && (told.is_some() || !assessment.configuration.is_empty()) {
+        let announced = self.session.hostler_meta(TRUST);
+        if announced != Some(&trust) && (announced.is_some() || !assessment.configuration.is_empty()) {
             self.tell_meta(TRUST, trust).await;
         }
     }

@@ -20,7 +20,7 @@ pub struct TrustedFolders {
 }
 
 impl Host {
-    /// Tells all sessions if decisions about folders have changed since they were told last.
+    /// Notifies all sessions if decisions about folders have changed since the last notification.
     pub(crate) fn look_at_trust(&self) {
         let version = self.trust.version();
         self.trust_version.send_if_modified(|told| std::mem::replace(told, version) != version);

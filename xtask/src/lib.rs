@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod chaos;
 pub mod demo;
+mod failures;
 pub mod fuzz;
 mod leaks;
 mod outside;

@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result, bail};
 #[derive(Debug)]
 enum Outcome {
     Passed,
-    Failed,
+    /// With the error, which the summary repeats: the output of later steps may have pushed it out of sight.
+    Failed(String),
     Skipped,
 }
 
@@ -44,7 +45,7 @@ impl Steps {
             Err(error) => {
                 eprintln!("{name}: {error:#}");
                 self.stopped |= then == Then::Stop;
-                Outcome::Failed
+                Outcome::Failed(format!("{error:#}"))
             }
         };
         self.done.push((name, outcome, started.elapsed()));
@@ -66,7 +67,7 @@ impl Steps {
             .iter()
             .map(|(name, outcome, time)| match outcome {
                 Outcome::Passed => format!("  ok       {name:<10} {:>7.1} s", time.as_secs_f64()),
-                Outcome::Failed => format!("  FAILED   {name:<10} {:>7.1} s", time.as_secs_f64()),
+                Outcome::Failed(error) => format!("  FAILED   {name:<10} {:>7.1} s  {error}", time.as_secs_f64()),
                 Outcome::Skipped => format!("  skipped  {name}"),
             })
             .collect();
@@ -119,6 +120,7 @@ mod tests {
         assert!(!steps.passed());
         let summary = steps.summary();
         assert!(summary.contains("FAILED   first"), "{summary}");
+        assert!(summary.contains("broken"), "{summary}");
         assert!(summary.contains("ok       second"), "{summary}");
     }
 

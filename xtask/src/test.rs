@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use crate::failures::Report;
 use crate::leaks::Run;
 use crate::outside;
 use crate::setup;
@@ -57,7 +58,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     if filter.is_none() {
         let hostler = workspace.hostler("debug");
         steps.step("web", Then::GoOn, || web.check(&hostler, |command| run.mark(command)));
-        steps.step("browser", Then::GoOn, || succeed(run.mark(&mut web.in_a_browser("browser", &hostler)?)));
+        steps.step("browser", Then::GoOn, || web.browser_tests(&hostler, None, |command| run.mark(command)));
     }
     steps.step("leaks", Then::GoOn, || run.check());
     Ok(steps.finish())
@@ -70,5 +71,6 @@ fn tests(workspace: &Workspace, run: &Run, filter: Option<&str>) -> Result<()> {
     } else {
         command.args(["test", "--workspace", "--quiet"]);
     }
-    succeed(run.mark(command.args(filter)))
+    let report = Report::Nextest(workspace.target_directory.join("nextest/default/junit.xml"));
+    report.succeed(run.mark(command.args(filter)))
 }

@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context as _, Result};
 
+use crate::failures::Report;
 use crate::outside;
 use crate::steps::{Steps, Then, succeed};
 use crate::system;
@@ -57,10 +58,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         steps.step("tests", Then::GoOn, || succeed(&mut web.tests(&hostler)));
     }
     if let Some(word) = &options.browser {
-        steps.step("browser", Then::GoOn, || {
-            let words = (!word.is_empty()).then_some(word);
-            succeed(web.in_a_browser("browser", &hostler)?.arg("--").args(words))
-        });
+        let word = (!word.is_empty()).then_some(word.as_str());
+        steps.step("browser", Then::GoOn, || web.browser_tests(&hostler, word, |command| command));
     }
     if let Some(directory) = &options.screenshots {
         steps.step("screenshots", Then::GoOn, || {
@@ -120,6 +119,19 @@ impl Web {
         let mut npm = self.script("test");
         npm.env("HOSTLER_BIN", hostler);
         npm
+    }
+
+    /// The tests in the system's browser: all of them, or the files whose names contain a word.
+    pub(crate) fn browser_tests(
+        &self,
+        hostler: &Path,
+        word: Option<&str>,
+        mark: impl Fn(&mut Command) -> &mut Command,
+    ) -> Result<()> {
+        let report = self.out.join("results.json");
+        let mut npm = self.in_a_browser("browser", hostler)?;
+        npm.args(["--", "--reporter=default", "--reporter=json", "--outputFile.json"]).arg(&report).args(word);
+        Report::Vitest(report).succeed(mark(&mut npm))
     }
 
     /// A script that drives the page in the system's browser.
